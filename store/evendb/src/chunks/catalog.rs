@@ -170,8 +170,8 @@ impl KeyspaceState {
     /// folded operands may lie beside the value that was put, and a single delete removes only one
     /// of them.
     ///
-    /// It is asked again under the chunk's latch (`write/singles.rs`), because the keyspace may get
-    /// its operator meanwhile.
+    /// It is asked again under the chunk's latch (`write/single_deletes.rs`), because the keyspace
+    /// may get its operator meanwhile.
     pub(crate) fn kind_of_single_delete(&self) -> Kind {
         match self.has_operator.load(Ordering::Relaxed) {
             true => Kind::Delete,

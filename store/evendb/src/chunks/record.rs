@@ -206,6 +206,11 @@ impl Candidate for &Record {
     }
 
     #[inline]
+    fn version(&self) -> Version {
+        Record::version(self)
+    }
+
+    #[inline]
     fn stored_value(&self) -> &[u8] {
         self.value()
     }

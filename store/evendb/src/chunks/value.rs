@@ -39,7 +39,7 @@ pub struct Value {
     owner: Owner,
     range: Range<usize>,
     /// The bytes are the place of the value. Such a value does not leave the engine before the
-    /// bytes at that place replace it (`read/apart.rs`).
+    /// bytes at that place replace it (`read/large_values.rs`).
     is_apart: bool,
 }
 

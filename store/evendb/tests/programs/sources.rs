@@ -23,8 +23,8 @@ const FILES: [&str; 20] = [
     "calls/changes/feed.rs",
     "calls/changes/position.rs",
     "tools/copy/mod.rs",
-    "calls/read/scan/cursor.rs",
-    "calls/read/scan/iter.rs",
+    "calls/read/scan/cursor/mod.rs",
+    "calls/read/scan/cursor/iter.rs",
 ];
 
 const TRACES: &str = "a file outside of the simulated disk; tests/recording.rs";

@@ -34,7 +34,7 @@ use crate::manifest::edit::{Part, Place, Role};
 use crate::memory::{Charge, Use};
 use crate::op::check_limits;
 use crate::plant::planted;
-use crate::read::folded;
+use crate::read::merges;
 use crate::sync::{Arc, reclaim, thread};
 use crate::write;
 use evendb_base::gate::Held;
@@ -269,7 +269,7 @@ impl IngestWriter {
         let user_value = &value[kind.prefix_bytes()..];
         check_limits(key, user_value)?;
         write::check_value_size(&engine.core, key.len(), value.len())?;
-        folded::check_value(&self.keyspace, key, user_value)?;
+        merges::check_value(&self.keyspace, key, user_value)?;
         if let Some(last) = self.last_key.as_deref().filter(|last| key <= *last) {
             return Err(unsorted(last, key));
         }

@@ -6,153 +6,62 @@
 //! value that lies apart is found under the mutex of [`crate::value_files`], under which a put may
 //! create a file.
 
-use super::{apart, counting, covered, folded};
+use super::{counting, large_values, merges};
 use crate::cache::row::RowValue;
 use crate::cache::sample::Served;
 use crate::catalog::KeyspaceState;
-use crate::chunk::{Chunk, Heat, View};
+pub(crate) use crate::chunk::Lookup;
+use crate::chunk::{Chunk, Heat, InRam, View};
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::error::Result;
 use crate::expiry::{ReadPoint, ReadTime};
 use crate::funk::value_of;
 use crate::metrics::{Component, sample};
-use crate::munk::{MunkHit, Sought};
 use crate::plant::planted;
-use crate::record::{Record, RecordRef};
+use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
-use crate::visibility::{Candidate, decide, live};
-use evendb_storage::key_hash::RamHash;
+use crate::visibility::{Candidate, live};
 use evendb_storage::table::Found;
 use evendb_storage::{Kind, Time, Version};
 use std::time::Instant;
 
-/// One key as one reader looks for it: all that a source of records is asked.
-#[derive(Clone, Copy)]
-pub(crate) struct Lookup<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) hash: RamHash,
-    pub(crate) point: ReadPoint<'a>,
-}
-
-impl<'a> Lookup<'a> {
-    /// The lookup of `key` by a reader at `point`; hashes the key.
-    #[inline]
-    pub(crate) fn new(key: &'a [u8], point: ReadPoint<'a>) -> Lookup<'a> {
-        let hash = RamHash::of(key);
-        Lookup { key, hash, point }
-    }
-
-    /// The version that the reader sees.
-    #[inline]
-    pub(super) fn at(&self) -> Version {
-        self.point.at
-    }
-
-    /// The time by which the reader judges expiry.
-    #[inline]
-    pub(super) fn time(&self) -> ReadTime<'a> {
-        self.point.time
-    }
-
-    /// Whether the reader sees the newest record. A snapshot's version is never the greatest.
-    #[inline]
-    fn is_of_newest(&self) -> bool {
-        self.at() == Version::MAX
-    }
-}
-
-/// The answer of the components in RAM about a key.
-pub(crate) enum InRam {
-    /// The newest record, or its absence.
-    Answer(Component, Option<Value>),
-    /// The newest record lists operands of a merge: [`super::folded`] has the value.
+/// The answer of the layers in RAM to a get.
+pub(crate) enum Answer {
+    /// The value, or its absence, and the component that knows it.
+    Value(Component, Option<Value>),
+    /// The newest record lists operands of a merge: [`super::merges`] has the value.
     Operands,
     /// The funk decides. Its records with a smaller version than this are deleted.
     Unknown(Version),
 }
 
-/// Searches a view's deltas, then its munk.
+/// Asks the layers of a view that are in RAM for the value of a key.
 #[inline]
-pub(crate) fn search_ram(view: &View, lookup: &Lookup<'_>, guard: &Guard) -> InRam {
-    let record = search_deltas(view, lookup, guard);
-    // In a mended munk, range deletions hide nothing.
-    if record.is_none()
-        && view.munk_is_mended()
-        && let Some(answer) = search_munk(view, lookup)
-    {
-        return answer;
+pub(crate) fn value_in_ram(view: &View, lookup: &Lookup<'_>, guard: &Guard) -> Answer {
+    match view.search_ram(lookup, guard) {
+        InRam::Delta(record) => match live(record, lookup.time()) {
+            Some(record) if record.kind() == Kind::Merge => Answer::Operands,
+            record => {
+                let value = record.map(|record| Value::of_record(record.to_ref()));
+                Answer::Value(Component::Delta, value)
+            }
+        },
+        InRam::Munk(hit) => match live(hit, lookup.time()) {
+            Some(hit) if hit.kind == Kind::Merge => Answer::Operands,
+            hit => {
+                let value = hit.map(|hit| {
+                    Value::new(Owner::Page(hit.page.clone()), hit.shown()).of_kind(hit.kind)
+                });
+                Answer::Value(Component::Munk, value)
+            }
+        },
+        InRam::Nothing(component) => Answer::Value(component, None),
+        InRam::Unknown(hidden_below) => Answer::Unknown(hidden_below),
     }
-    if let Some(covers) = &view.covers
-        && record.is_none_or(|record| record.version() <= covers.newest())
-        && let Some(cover) = covers.newest_seen(lookup.key, lookup.at())
-    {
-        return covered::search(view, cover, record, lookup, guard);
-    }
-    if let Some(record) = record {
-        return of_delta(record, lookup.time());
-    }
-    search_munk(view, lookup).unwrap_or(InRam::Unknown(Version::ZERO))
-}
-
-/// The munk's answer, if it has the key's span. It is the oldest source, so a key that it lacks
-/// does not exist.
-#[inline]
-fn search_munk(view: &View, lookup: &Lookup<'_>) -> Option<InRam> {
-    let munk = view.munk.as_ref()?;
-    match munk.get(lookup.key, lookup.hash, lookup.at()) {
-        Sought::Found(hit) => Some(of_munk(hit, lookup.time())),
-        Sought::Nothing => Some(InRam::Answer(Component::Munk, None)),
-        Sought::Absent => None,
-    }
-}
-
-/// The answer of a delta's record that decides.
-#[inline]
-pub(super) fn of_delta(record: &Record, time: ReadTime<'_>) -> InRam {
-    match live(record, time) {
-        Some(record) if record.kind() == Kind::Merge => InRam::Operands,
-        record => {
-            let value = record.map(|record| Value::of_record(record.to_ref()));
-            InRam::Answer(Component::Delta, value)
-        }
-    }
-}
-
-/// The answer of a munk's record that decides.
-#[inline]
-pub(super) fn of_munk(hit: MunkHit<'_>, time: ReadTime<'_>) -> InRam {
-    match live(hit, time) {
-        Some(hit) if hit.kind == Kind::Merge => InRam::Operands,
-        hit => {
-            let value = hit.map(|hit| {
-                Value::new(Owner::Page(hit.page.clone()), hit.shown()).of_kind(hit.kind)
-            });
-            InRam::Answer(Component::Munk, value)
-        }
-    }
-}
-
-/// The record of a view's deltas that decides.
-#[inline]
-pub(super) fn search_deltas<'g>(
-    view: &'g View,
-    lookup: &Lookup<'_>,
-    guard: &'g Guard,
-) -> Option<&'g Record> {
-    let frozen = view.frozen.iter().filter(|frozen| {
-        frozen
-            .limits
-            .as_ref()
-            .is_none_or(|limits| limits.contains(lookup.key))
-    });
-    let deltas = [&view.active]
-        .into_iter()
-        .chain(frozen.map(|frozen| &frozen.delta));
-    decide(deltas.map(|delta| delta.get(lookup.key, lookup.hash, lookup.at(), guard)))
 }
 
 /// Searches a view's funk, which may read from the disk. The caller has no pin.
@@ -182,7 +91,7 @@ pub(crate) fn get_at(
     key: &[u8],
     point: ReadPoint<'_>,
 ) -> Result<Option<Value>> {
-    apart::in_place(&engine.core, || get_stored(engine, keyspace, key, point))
+    large_values::in_place(&engine.core, || get_stored(engine, keyspace, key, point))
 }
 
 /// Whether `key` has a value that a reader sees. A value that lies apart is not read.
@@ -239,16 +148,16 @@ impl Get<'_> {
         let chunk = self.keyspace.index.load(&guard).get().find(key);
         debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
         let view = chunk.view.load(&guard);
-        let hidden_below = match search_ram(view.get(), &self.lookup, &guard) {
-            InRam::Answer(component, value) => {
+        let hidden_below = match value_in_ram(view.get(), &self.lookup, &guard) {
+            Answer::Value(component, value) => {
                 return Ok(self.answered(chunk, view.get(), component, value));
             }
-            InRam::Operands => {
+            Answer::Operands => {
                 let (chunk, view) = (chunk.clone(), view.counted());
                 drop(guard);
                 return self.folded(&chunk, &view);
             }
-            InRam::Unknown(hidden_below) => hidden_below,
+            Answer::Unknown(hidden_below) => hidden_below,
         };
         // Gets that deltas answer are not counted: a munk would save them nothing.
         Heat::count(&chunk.heat.gets);
@@ -314,8 +223,8 @@ impl Get<'_> {
         {
             return self.folded(chunk, view);
         }
-        let (version, expires) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
-            (found.version, found.kind.expires(found.stored_value()))
+        let (version, expires) = found.as_ref().map_or((Version::ZERO, None), |found| {
+            (found.version(), found.expires())
         });
         let time = self.lookup.time();
         let found = found.and_then(|(component, found)| Some((component, value_of(found, time)?)));
@@ -339,8 +248,8 @@ impl Get<'_> {
     #[cold]
     fn folded(&self, chunk: &Arc<Chunk>, view: &Arc<View>) -> Result<Option<Value>> {
         let (engine, lookup) = (self.engine, &self.lookup);
-        let apart = folded::WhatIsApart::IsRead;
-        let folded = folded::get(engine, self.keyspace, view, lookup, apart);
+        let apart = merges::WhatIsApart::IsRead;
+        let folded = merges::get(engine, self.keyspace, view, lookup, apart);
         let folded = folded.inspect_err(|error| chunk.note_damage(error))?;
         match folded.component {
             Component::Munk => counting::hit(&engine.caches, chunk, view, lookup),
@@ -361,7 +270,7 @@ impl Get<'_> {
         if let (Some(newest), Some(value)) = (&folded.long, &folded.value)
             && !value.is_apart()
         {
-            folded::fold_back(&engine.core, chunk, lookup.key, newest, value);
+            merges::fold_back(&engine.core, chunk, lookup.key, newest, value);
         }
         let component = served_by(folded.component, &folded.value);
         engine.core.metrics.served(component, self.started);
@@ -451,19 +360,15 @@ pub(crate) fn expiry_of(
     let guard = reclaim::pin();
     let chunk = keyspace.index.load(&guard).get().find(key);
     let view = chunk.view.load(&guard);
-    // No range deletion hides the record, because the reader has got the value.
-    if let Some(record) = search_deltas(view.get(), &lookup, &guard) {
-        return Ok(record.kind().expires(record.value()));
-    }
-    if let Some(munk) = &view.get().munk {
-        match munk.get(key, lookup.hash, lookup.at()) {
-            Sought::Found(hit) => return Ok(hit.kind.expires(hit.stored_value())),
-            Sought::Nothing => return Ok(None),
-            Sought::Absent => {}
-        }
+    match view.get().search_ram(&lookup, &guard) {
+        InRam::Delta(record) => return Ok(record.expires()),
+        InRam::Munk(hit) => return Ok(hit.expires()),
+        InRam::Nothing(_) => return Ok(None),
+        // No range deletion hides the record, because the reader has got the value.
+        InRam::Unknown(_) => {}
     }
     let (chunk, view) = (chunk.clone(), view.counted());
     drop(guard);
     let found = search_funk(engine, &chunk, &view, &lookup)?;
-    Ok(found.and_then(|(_, found)| found.kind.expires(found.stored_value())))
+    Ok(found.and_then(|found| found.expires()))
 }

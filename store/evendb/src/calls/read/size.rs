@@ -132,19 +132,13 @@ fn in_deltas(chunk: &Chunk, limits: Limits<'_>) -> (Held, Arc<Funk>) {
     let guard = reclaim::pin();
     let view = chunk.view.load(&guard);
     let mut held = Held::default();
-    let mut add = |delta: &crate::delta::Delta, limits: Limits<'_>| {
-        let mut cursor = delta.cursor(&guard);
-        held += cursor.estimate(limits.low, limits.high).into();
-    };
-    add(&view.active, limits);
-    for frozen in view.frozen.iter().filter(|frozen| !frozen.durable) {
-        let own = frozen.limits.as_ref();
-        let limits = match own {
+    for layer in view.deltas().filter(|layer| !layer.durable) {
+        let limits = match layer.limits {
             Some(own) => limits.with(&own.low, own.high.as_deref()),
             None => Some(limits),
         };
-        if let Some(limits) = limits {
-            add(&frozen.delta, limits);
+        if let Some(Limits { low, high }) = limits {
+            held += layer.delta.cursor(&guard).estimate(low, high).into();
         }
     }
     (held, view.funk.clone())

@@ -44,8 +44,8 @@ use crate::key_locks::{LockOwner, LockedKey, NotLocked};
 use crate::op::{Op, OpKind, check_limits, range_limits};
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, Keys};
-use crate::read::folded;
 use crate::read::get;
+use crate::read::merges;
 use crate::read::moment::Moment;
 use crate::sync::Arc;
 use crate::value::Value;
@@ -235,7 +235,7 @@ impl Session {
         written: Written,
     ) -> Result<()> {
         if let Written::Put((value, _)) = &written {
-            folded::check_value(keyspace, key, value)?;
+            merges::check_value(keyspace, key, value)?;
         }
         self.note(keyspace, key, written)
     }
@@ -266,12 +266,12 @@ impl Session {
         operand: &[u8],
     ) -> Result<()> {
         fork::check()?;
-        folded::check_operand(keyspace, key, operand)?;
+        merges::check_operand(keyspace, key, operand)?;
         check_limits(key, operand)?;
         let mut list = Vec::with_capacity(operand.len() + 2);
         push_operand(&mut list, operand);
         let over = |existing: Option<&[u8]>, expires| -> Result<Written> {
-            let value = folded::over(keyspace, key, existing, &[&list])?;
+            let value = merges::over(keyspace, key, existing, &[&list])?;
             Ok(value.map_or(Written::Deleted, |value| {
                 Written::Put((Arc::from(&*value), expires))
             }))

@@ -23,7 +23,7 @@ use crate::folding;
 use crate::manifest::KeyspaceId;
 use crate::op::Op;
 use crate::range_set::{Added, RangeSet};
-use crate::read::folded;
+use crate::read::merges;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::value::Value;
@@ -72,10 +72,10 @@ impl Written {
             Written::Put((value, _)) => Ok(Some(Value::of_bytes(value.clone()))),
             Written::Deleted | Written::DeletedOnce => Ok(None),
             Written::Merged(Some((value, _)), operands) => {
-                folded::over(keyspace, key, Some(value), &operands.lists())
+                merges::over(keyspace, key, Some(value), &operands.lists())
             }
             Written::Merged(None, operands) => {
-                folded::over(keyspace, key, below()?.as_deref(), &operands.lists())
+                merges::over(keyspace, key, below()?.as_deref(), &operands.lists())
             }
         }
     }
@@ -111,7 +111,7 @@ impl Written {
                 RecordRef::new(key, &value, Kind::Merge, hash)
             }
             Written::Merged(Some((value, expires)), operands) => {
-                match folded::over(keyspace, key, Some(value), &operands.lists())? {
+                match merges::over(keyspace, key, Some(value), &operands.lists())? {
                     Some(value) => RecordRef::put(key, &value, *expires, hash),
                     None => RecordRef::new(key, &[], Kind::Delete, hash),
                 }

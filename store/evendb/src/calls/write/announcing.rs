@@ -2,7 +2,7 @@
 //!
 //! Until a version fits, the write withdraws and announces again: it belongs to the same checkpoint
 //! as the active deltas of its chunks, no range deletion or single delete shares it with an earlier
-//! record ([`super::ranges`], [`super::singles`]), and merges can be folded at it
+//! record ([`super::range_deletions`], [`super::single_deletes`]), and merges can be folded at it
 //! ([`super::merges`]).
 //!
 //! Thread safety: the caller holds the latches. Not here: the global version itself
@@ -10,7 +10,7 @@
 
 use super::latched::Latched;
 use super::reads::Reads;
-use super::{has, merges, ranges, singles};
+use super::{has, merges, range_deletions, single_deletes};
 use crate::chunk::{Chunk, ChunkWriter};
 use crate::engine::Engine;
 use crate::error::Result;
@@ -55,8 +55,8 @@ pub(super) fn announce<'e>(
         let version = announcement.version();
         let checkpoint = checkpoint_of(version);
         let shares = planted!(engine.core.options, RangeSharesVersion);
-        let tied = ranges::tie(latched, version) && !shares
-            || singles::tie(ops, singles, latched, version)
+        let tied = range_deletions::tie(latched, version) && !shares
+            || single_deletes::tie(ops, singles, latched, version)
                 && !planted!(engine.core.options, SingleSharesVersion);
         if tied {
             drop(announcement);

@@ -4,10 +4,10 @@
 //! Meanwhile no other thread changes these chunks.
 //!
 //! Thread safety: latches order the writers. Not here: the version ([`super::announcing`]), and how
-//! range deletions reach views ([`super::ranges`]).
+//! range deletions reach views ([`super::range_deletions`]).
 
 use super::reads::{Found, Read, Reads};
-use super::{ranges, singles};
+use super::{range_deletions, single_deletes};
 use crate::chunk::emptied::Since;
 use crate::chunk::{Chunk, ChunkWriter, Heat};
 use crate::engine::core::Core;
@@ -55,7 +55,7 @@ pub(super) fn find(ops: &[Op<'_>], reads: Option<Reads<'_>>) -> Targets {
     let ranges = ranges_of(ops);
     let mut targets = find_targets(ops, ranges);
     if ranges > 0 {
-        ranges::add_targets(&mut targets, &ops[..ranges]);
+        range_deletions::add_targets(&mut targets, &ops[..ranges]);
     }
     if let Some(reads) = reads {
         add_read_chunks(&mut targets, reads.all);
@@ -236,7 +236,7 @@ impl<'t> Latched<'t> {
             writer.changed_at = mark.version;
             let own = &mut ops[target.ops.clone()];
             if singles {
-                singles::note(own, writer, mark.version);
+                single_deletes::note(own, writer, mark.version);
             }
             let ChunkWriter {
                 active: delta,

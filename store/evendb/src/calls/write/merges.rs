@@ -58,6 +58,8 @@ enum Prepared {
     Tied,
 }
 
+/// It asks the active delta alone, and not the other layers: a record of the other layers stays as
+/// it is, and a read folds the merge with it.
 fn combine(
     delta: &Delta,
     record: &Record,

@@ -8,19 +8,19 @@
 //! latch (I9).
 //!
 //! A range deletion is linked into no delta, but into the views of the chunks that it overlaps
-//! ([`ranges`]).
+//! ([`range_deletions`]).
 //!
 //! A transaction brings what it has read ([`reads`]). The chunks that it read are latched, too, and
 //! the write happens only if nothing that it read has changed.
 
 mod announcing;
-mod apart;
+mod large_values;
 mod latched;
 mod merges;
-mod ranges;
+mod range_deletions;
 pub(crate) mod reads;
 mod room;
-mod singles;
+mod single_deletes;
 
 use crate::checkpoint;
 use crate::commit_log::{CommitLog, Lsn};
@@ -71,7 +71,7 @@ pub(crate) fn write_if(
     let mut totals = Totals::of(ops);
     check_batch_size(&engine.core, &totals)?;
     let user_bytes = totals.data_bytes;
-    let stored_apart = apart::store(engine, ops)?;
+    let stored_apart = large_values::store(engine, ops)?;
     if stored_apart.is_any() {
         totals = Totals::of(ops);
     }
@@ -86,7 +86,7 @@ pub(crate) fn write_if(
     };
     let delta_bytes = totals.memory_bytes;
     if totals.range_deletes > 0 {
-        ranges::wait_for_room(engine);
+        range_deletions::wait_for_room(engine);
     }
     admit(engine, ring_bytes, delta_bytes, totals.deletes_only())
         .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
@@ -261,7 +261,7 @@ fn write_latched(
     let is_batch = ops.len() > 1 || (range_count > 0 && latched.chunks() > 1);
     let stamp = is_batch.then(BatchStamp::claim);
     let singles = has(ops, Kind::SingleDelete)
-        && (planted!(engine.core.options, SingleAsCalled) || singles::settle(ops));
+        && (planted!(engine.core.options, SingleAsCalled) || single_deletes::settle(ops));
     let announcement = announce(engine, ops, singles, reads, latched)?;
     let version = announcement.version();
     if !planted!(engine.core.options, RecordsNotNoted) {
@@ -284,7 +284,7 @@ fn write_latched(
         stamp: stamp.as_ref(),
     };
     if range_count > 0 {
-        ranges::link(engine, &mut ops[..range_count], mark, latched);
+        range_deletions::link(engine, &mut ops[..range_count], mark, latched);
     }
     let tells = !planted!(engine.core.options, EmptiedStays);
     let (before, after) = latched.link(ops, mark, singles, tells);

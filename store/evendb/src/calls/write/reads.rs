@@ -27,15 +27,14 @@ use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
 use crate::chunk::emptied::{Emptied, Since};
 use crate::chunk::index::Index;
-use crate::chunk::{Chunk, ChunkWriter, View};
-use crate::delta::Delta;
+use crate::chunk::{Chunk, ChunkWriter, DeltaLayer, Lookup, View};
 use crate::engine::core::Core;
+use crate::expiry::{ReadPoint, ReadTime};
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::reclaim::{self, Guard};
 use crate::version::clock::checkpoint_of;
 use evendb_storage::codec::successor;
-use evendb_storage::key_hash::RamHash;
 use evendb_storage::{Time, Version};
 use std::borrow::Cow;
 
@@ -136,44 +135,45 @@ impl ReadSpan {
     }
 
     /// Whether the delta has a record of the span that is newer than `since`. The caller holds the
-    /// chunk's latch, so no record is pending. `counts` says which keys of the delta belong to the
-    /// chunk.
+    /// chunk's latch, so no record is pending.
     fn is_changed_in(
         &self,
-        delta: &Delta,
-        counts: &dyn Fn(&[u8]) -> bool,
-        (since, emptied): (Version, Option<(&Emptied, Since)>),
+        layer: &DeltaLayer<'_>,
+        since: Since,
+        emptied: &Emptied,
         guard: &Guard,
     ) -> bool {
-        if delta.is_empty() || delta.checkpoint() < checkpoint_of(since) {
+        if layer.delta.is_empty() || layer.delta.checkpoint() < checkpoint_of(since.version) {
             return false;
         }
         match self {
             ReadSpan::Key(key) => {
-                let newest = delta.get(key, RamHash::of(key), Version::MAX, guard);
-                newest.is_some_and(|record| record.version() > since) && counts(key)
+                let point = ReadPoint {
+                    at: Version::MAX,
+                    time: ReadTime::At(since.time),
+                };
+                let newest = layer.newest(&Lookup::new(key, point), guard);
+                newest.is_some_and(|record| record.version() > since.version)
             }
             ReadSpan::Range(low, _) => {
-                let mut cursor = delta.cursor(guard);
-                cursor.seek(low);
-                while cursor.valid() && self.reaches(cursor.key()) {
+                let mut keys = layer.keys(guard);
+                keys.seek(Some(low));
+                while let Some(key) = keys.key().filter(|key| self.reaches(key)) {
                     // No key lived there at the moment of the read, and none does now, whatever was
                     // deleted again.
-                    let end = emptied.and_then(|(of, reader)| of.end_from(cursor.key(), reader));
-                    match end {
+                    match emptied.end_from(key, since) {
                         Some(Some(behind)) => {
-                            cursor.seek(behind);
+                            keys.seek(Some(behind));
                             continue;
                         }
                         Some(None) => return false,
                         None => {}
                     }
-                    let newest = cursor.versions().next();
-                    if newest.is_some_and(|record| record.version() > since) && counts(cursor.key())
-                    {
+                    let newest = keys.cursor.versions().next();
+                    if newest.is_some_and(|record| record.version() > since.version) {
                         return true;
                     }
-                    cursor.next();
+                    keys.cursor.next();
                 }
                 false
             }
@@ -209,26 +209,15 @@ impl ReadSpan {
         let now = checkpoint_of(core.clock.now());
         let pin = reclaim::pin();
         let view = chunk.view.load(&pin);
-        let View {
-            active,
-            frozen,
-            covers,
-            funk,
-            ..
-        } = view.get();
+        let View { covers, funk, .. } = view.get();
         let reader = Since {
             version: since,
             time,
         };
-        let since_emptied = (since, Some((&writer.emptied, reader)));
-        let changed = self.is_changed_in(active, &|_| true, since_emptied, &pin)
+        let mut deltas = view.deltas();
+        let changed = deltas.any(|layer| self.is_changed_in(&layer, reader, &writer.emptied, &pin))
             || covers.as_ref().is_some_and(|covers| {
                 self.is_deleted_in(covers, since) && !planted!(core.options, RangesNotCompared)
-            })
-            || frozen.iter().any(|frozen| {
-                let limits = frozen.limits.as_ref();
-                let counts = |key: &[u8]| limits.is_none_or(|limits| limits.contains(key));
-                self.is_changed_in(&frozen.delta, &counts, since_emptied, &pin)
             });
         // Ingested records are in tables at once.
         let all_in_deltas = now == checkpoint_of(since) && funk.max_version <= since;

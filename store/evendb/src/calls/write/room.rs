@@ -6,7 +6,7 @@
 //! Thread safety: any thread. Not here: who waits for room, and in which order
 //! ([`crate::admission`]).
 
-use super::apart::StoredApart;
+use super::large_values::StoredApart;
 use crate::admission::Refused;
 use crate::engine::Engine;
 use crate::engine::core::Core;

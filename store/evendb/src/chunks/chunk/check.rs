@@ -70,18 +70,12 @@ impl KeyRange {
 impl View {
     /// The contradiction between the invariants and one view, if there is one.
     fn fault(&self, range: &KeyRange) -> Option<String> {
-        let checkpoints = [self.active.checkpoint()]
-            .into_iter()
-            .chain(self.frozen.iter().map(|frozen| frozen.delta.checkpoint()));
+        let checkpoints = self.deltas().map(|layer| layer.delta.checkpoint());
         if !checkpoints.is_sorted_by(|newer, older| newer >= older) {
             return Some("the deltas are not newest first".into());
         }
-        if let Some(limits) = self
-            .frozen
-            .iter()
-            .filter_map(|frozen| frozen.limits.as_ref())
-            .find(|limits| !is_within(limits, range))
-        {
+        let mut limits = self.deltas().filter_map(|layer| layer.limits);
+        if let Some(limits) = limits.find(|limits| !is_within(limits, range)) {
             return Some(format!("a delta reaches beyond the chunk: {limits:?}"));
         }
         if let Some(fault) = range.fault_of(&self.funk) {

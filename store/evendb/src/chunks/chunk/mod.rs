@@ -27,25 +27,23 @@ pub(crate) mod emptied;
 pub(crate) mod index;
 pub(crate) mod row_tag;
 pub(crate) mod share;
+mod view;
 
 use crate::admission::Admission;
 use crate::delta::Delta;
 use crate::error::{Error, ErrorKind};
-use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{CHUNK_BYTES, Charge, Ledger, Use};
-use crate::munk::Munk;
 use crate::record::RecordRef;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
-use covers::Covers;
 use emptied::Emptied;
 use evendb_storage::Version;
 use evendb_storage::table::TableMeta;
-use row_tag::RowTag;
 use share::Share;
 use std::ops::Deref;
+pub(crate) use view::{DeltaKeys, DeltaLayer, Frozen, InRam, Lookup, View};
 
 /// A delta whose memory is charged to the admission ledger until it is reclaimed.
 pub(crate) struct ChargedDelta {
@@ -133,31 +131,6 @@ impl KeyRange {
     }
 }
 
-/// A delta that takes no more records.
-#[derive(Clone)]
-pub(crate) struct Frozen {
-    pub(crate) delta: Arc<ChargedDelta>,
-    /// Only keys in this range count. It is set when a split or merge carried the delta to other
-    /// chunks, so that the delta never hides newer records of a part that was flushed on its own.
-    pub(crate) limits: Option<Arc<KeyRange>>,
-    /// Its run is in the funk; it is kept for a munk to absorb.
-    pub(crate) durable: bool,
-}
-
-/// The parts of a chunk at one moment.
-#[derive(Clone)]
-pub(crate) struct View {
-    pub(crate) active: Arc<ChargedDelta>,
-    /// Newest first.
-    pub(crate) frozen: Vec<Frozen>,
-    pub(crate) munk: Option<Arc<Munk>>,
-    pub(crate) funk: Arc<Funk>,
-    /// The range deletions, if there are any.
-    pub(crate) covers: Option<Arc<Covers>>,
-    /// The tag under which its cached rows are filed.
-    pub(crate) row_tag: RowTag,
-}
-
 /// The stage of a checkpoint's run of a chunk. It decides the changes that may take effect on the
 /// chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,38 +146,6 @@ pub(crate) enum RunStage {
     /// The run's edit may be in the manifest, but the view does not have the run: an edit of the
     /// tables now would come after it and leave the run out.
     Named,
-}
-
-impl View {
-    /// Whether a munk needs the deltas that become durable, because it has some spans.
-    pub(crate) fn munk_holds_any(&self) -> bool {
-        self.munk.as_ref().is_some_and(|munk| munk.holds_any())
-    }
-
-    /// Without any span no delta is kept for a munk, so durable deltas leave. Deltas that become
-    /// durable later will not stay, either; if an older one stayed, it would be read in place of a
-    /// newer one.
-    pub(crate) fn keep_deltas_for_spans_alone(&mut self) {
-        if !self.munk_holds_any() {
-            self.frozen.retain(|frozen| !frozen.durable);
-        }
-    }
-
-    /// Whether range deletions hide no record of the munk, nor of the deltas. The range deletions
-    /// up to the mended version are of completed checkpoints; records of deltas that no munk has
-    /// absorbed since then are newer. Every reader sees these range deletions.
-    #[inline]
-    pub(crate) fn munk_is_mended(&self) -> bool {
-        match (&self.munk, &self.covers) {
-            (Some(munk), Some(covers)) => covers.newest() <= munk.mended_to(),
-            _ => false,
-        }
-    }
-
-    /// The munk, if none of its spans is absent: then it alone is the truth below the deltas.
-    pub(crate) fn whole_munk(&self) -> Option<&Arc<Munk>> {
-        self.munk.as_ref().filter(|munk| munk.is_whole())
-    }
 }
 
 /// The data under the latch.
@@ -460,7 +401,9 @@ impl Drop for Token<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::row_tag::RowTag;
     use super::*;
+    use crate::funk::Funk;
 
     fn chunk() -> Chunk {
         let admission = Arc::new(Admission::new(0, 1 << 20));

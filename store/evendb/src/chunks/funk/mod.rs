@@ -20,6 +20,8 @@
 //! filter, made of the index. If that is not enough, it is dropped, and the next get reads the
 //! log's keys again.
 
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod chosen_keys;
 pub(crate) mod container;
 pub(crate) mod extents;
 pub(crate) mod log_filter;
@@ -320,17 +322,11 @@ impl Funk {
         settings: &SearchSettings,
         metrics: Option<&Metrics>,
     ) -> Result<Option<(Component, Found)>> {
-        try_decide(
-            [Component::Log, Component::Sstable]
-                .into_iter()
-                .map(|source| {
-                    let found = match source {
-                        Component::Log => self.get_from_log(key, hash, at, settings, metrics)?,
-                        _ => self.get_from_base(key, at, metrics)?,
-                    };
-                    Ok(found.map(|found| (source, found)))
-                }),
-        )
+        if let Some(found) = self.get_from_log(key, hash, at, settings, metrics)? {
+            return Ok(Some((Component::Log, found)));
+        }
+        let found = self.get_from_base(key, at, metrics)?;
+        Ok(found.map(|found| (Component::Sstable, found)))
     }
 
     fn get_from_base(
@@ -467,6 +463,11 @@ impl Candidate for Found {
     }
 
     #[inline]
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    #[inline]
     fn stored_value(&self) -> &[u8] {
         &self.block.bytes()[self.value.clone()]
     }
@@ -476,6 +477,11 @@ impl Candidate for (Component, Found) {
     #[inline]
     fn kind(&self) -> Kind {
         self.1.kind
+    }
+
+    #[inline]
+    fn version(&self) -> Version {
+        self.1.version
     }
 
     #[inline]

@@ -29,8 +29,8 @@
 //! idle files are closed. A read of a value takes it too, so such a get may wait for a put that
 //! begins a file (I17). Files are opened, read, written and synced without it.
 //!
-//! Not here: which values go apart (`write/apart.rs`), what reads do (`read/apart.rs`), which files
-//! are worth emptying (`rebalance/`).
+//! Not here: which values go apart (`write/large_values.rs`), what reads do
+//! (`read/large_values.rs`), which files are worth emptying (`rebalance/`).
 
 mod emptying;
 mod reading;

@@ -139,13 +139,11 @@ fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
     }
     for frozen in deltas {
         // A delta that a split shared holds keys of other chunks too, for which it may no longer
-        // be the newest.
-        let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
-        let mut cursor = frozen.delta.cursor(&pin);
-        cursor.seek(&range.low);
-        while cursor.valid() && range.contains(cursor.key()) {
-            let key = cursor.key();
-            if let Some(record) = cursor.versions().next() {
+        // be the newest: they do not count here.
+        let mut keys = frozen.layer().keys(&pin);
+        keys.seek(None);
+        while let Some(key) = keys.key() {
+            if let Some(record) = keys.cursor.versions().next() {
                 // An expired value stays expired: the get that finds the row looks at the time. The
                 // row of a merged key is removed, since it has the value from before the merge.
                 let value = record
@@ -154,7 +152,7 @@ fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
                     .then(|| (record.kind(), record.value()));
                 rows.update_stored(tag, key, RamHash::of(key), value);
             }
-            cursor.next();
+            keys.cursor.next();
         }
     }
 }

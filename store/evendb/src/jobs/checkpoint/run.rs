@@ -94,7 +94,7 @@ pub(super) fn begin_run(
     let may_join_base = !writer.rebalancing
         && view.funk.base.len() < memory_shares::base_tables_max(core)
         && !deltas.is_empty()
-        && reaches_above(chunk, &deltas, &view.funk);
+        && reaches_above(&deltas, &view.funk);
     writer.run = match may_join_base {
         true => RunStage::ForBase,
         false => RunStage::ForLog,
@@ -109,21 +109,20 @@ pub(super) fn begin_run(
     })
 }
 
-/// Whether the deltas have a key of the chunk above all keys of the base.
-fn reaches_above(chunk: &Chunk, deltas: &[Frozen], funk: &Funk) -> bool {
+/// Whether the deltas have a key of their chunk above all keys of the base.
+fn reaches_above(deltas: &[Frozen], funk: &Funk) -> bool {
     let Some(last) = funk.base.last() else {
         return true;
     };
     let greatest = &*last.part.meta.max_key;
     let pin = reclaim::pin();
     deltas.iter().any(|frozen| {
-        let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
-        let mut cursor = frozen.delta.cursor(&pin);
-        cursor.seek(greatest.max(&*range.low));
-        if cursor.valid() && cursor.key() == greatest {
-            cursor.next();
+        let mut keys = frozen.layer().keys(&pin);
+        keys.seek(Some(greatest));
+        if keys.key() == Some(greatest) {
+            keys.cursor.next();
         }
-        cursor.valid() && range.contains(cursor.key())
+        keys.key().is_some()
     })
 }
 
@@ -263,7 +262,7 @@ fn next_table(
     let mut yielder = pace::yielder(core);
     let pin = reclaim::pin();
     let after = progress.last.as_deref();
-    let sources = delta_sources(&run.deltas, &run.chunk, after, &pin, &mut yielder);
+    let sources = delta_sources(&run.deltas, after, &pin, &mut yielder);
     // The range deletions of this checkpoint are named by the same edit.
     let view = run.chunk.view.load_full();
     let covering = Covers::covering(view.covers.as_ref(), of.number);
@@ -300,11 +299,10 @@ fn next_table(
     })
 }
 
-/// The deltas' records as sources, newest delta first, within the chunk and each delta's limits.
+/// The deltas' records as sources, newest delta first, within each delta's limits.
 /// With `after`, only records of greater keys.
 pub(crate) fn delta_sources<'g>(
     deltas: &'g [Frozen],
-    chunk: &Chunk,
     after: Option<&[u8]>,
     pin: &'g reclaim::Guard,
     yielder: &mut Yielder,
@@ -312,19 +310,16 @@ pub(crate) fn delta_sources<'g>(
     deltas
         .iter()
         .map(|frozen| {
-            let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
             let mut records = Vec::new();
-            let mut cursor = frozen.delta.cursor(pin);
-            cursor.seek(after.map_or(&*range.low, |key| key.max(&range.low)));
-            if cursor.valid() && Some(cursor.key()) == after {
-                cursor.next();
+            let mut keys = frozen.layer().keys(pin);
+            keys.seek(after);
+            if after.is_some() && keys.key() == after {
+                keys.cursor.next();
             }
-            while cursor.valid() && range.contains(cursor.key()) {
-                if chunk.range.contains(cursor.key()) {
-                    records.extend(cursor.versions());
-                }
+            while keys.key().is_some() {
+                records.extend(keys.cursor.versions());
                 yielder.yield_if_due();
-                cursor.next();
+                keys.cursor.next();
             }
             Box::new(RecordSource { records, at: 0 }) as Box<dyn Source + 'g>
         })

@@ -160,10 +160,9 @@ fn parts(chunks: &Views) -> Parts {
         {
             parts.searches += index.bytes() as u64;
         }
-        let frozen = view.frozen.iter().map(|frozen| &frozen.delta);
-        for delta in [&view.active].into_iter().chain(frozen) {
-            if deltas.insert(Arc::as_ptr(delta)) {
-                parts.deltas += delta.charged();
+        for layer in view.deltas() {
+            if deltas.insert(Arc::as_ptr(layer.delta)) {
+                parts.deltas += layer.delta.charged();
             }
         }
     }

@@ -220,7 +220,7 @@ impl Bench {
         let deltas: Vec<Frozen> = [active].into_iter().chain(view.frozen.clone()).collect();
         let pin = reclaim::pin();
         let mut yielder = pace::yielder(&self.core);
-        let mut sources = delta_sources(&deltas, chunk, None, &pin, &mut yielder);
+        let mut sources = delta_sources(&deltas, None, &pin, &mut yielder);
         sources.extend(sources_of(chunk, &view).unwrap());
         let horizon = self.core.clock.horizon();
         let dropping = Dropping {

@@ -22,7 +22,7 @@
 //! * Never more records come out than went in.
 //!
 //! Thread safety: pure functions. Not here: gathering the records ([`crate::merge`],
-//! `munk/image/absorb.rs`), and reads (`read/folded/mod.rs`).
+//! `munk/image/absorb.rs`), and reads (`read/merges/mod.rs`).
 
 use crate::merge_operator::{self, Operator};
 use crate::visibility::{Dropping, KeyVersions};

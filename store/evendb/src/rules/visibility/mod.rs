@@ -11,11 +11,11 @@
 //!
 //! **For a reader:** in one source, the newest record at or below the reader's version is seen
 //! ([`Version::is_seen_at`]). Sources are asked newest first, and the first that has such a record
-//! decides ([`RecordSearch`], [`decide`]). If a tombstone decides, there is no value; the same
-//! holds for a record that has expired by the reader's time ([`live`]).
-//! Versions need not be compared between sources: a newer source has no record of a key that is
-//! older than a record of the same key in an older source. Of two equal versions, the one in the
-//! newer source decides.
+//! decides ([`decide`]; `View` in `chunk/view.rs` has the order). If a tombstone decides, there is
+//! no value; the same holds for a record that has expired by the reader's time ([`live`]). Versions
+//! need not be compared between sources: a newer source has no record of a key that is older than a
+//! record of the same key in an older source. Of two equal versions, the one in the newer source
+//! decides.
 //!
 //! A range deletion (`chunk/covers/mod.rs`) hides, from a reader that sees it, all records of
 //! smaller versions, in all sources. If it hides the record that decides, there is no value.
@@ -30,22 +30,30 @@
 
 use crate::expiry::ReadTime;
 use crate::version::horizon::Horizon;
-use evendb_storage::{EntryRef, Kind, Version};
+use evendb_storage::{EntryRef, Kind, Time, Version};
 use std::cmp::Reverse;
-use std::convert::Infallible;
 
 /// A record as the rule sees it, wherever its bytes are.
 pub(crate) trait Candidate {
     /// The statement of the record about its key.
     fn kind(&self) -> Kind;
 
+    /// Its version.
+    fn version(&self) -> Version;
+
     /// Its value as it is stored: with the time of expiry in front, if it expires.
     fn stored_value(&self) -> &[u8];
+
+    /// The time at which it expires, if it does.
+    #[inline]
+    fn expires(&self) -> Option<Time> {
+        self.kind().expires(self.stored_value())
+    }
 }
 
 /// The record for a reader; none if it is a tombstone or has expired, which hides older records. A
 /// record that lists operands has only a part of the value: the caller then asks
-/// `read/folded/mod.rs`.
+/// `read/merges/mod.rs`.
 #[inline]
 pub(crate) fn live<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
     match decides.kind() {
@@ -57,84 +65,24 @@ pub(crate) fn live<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
 
 #[cold]
 fn unexpired<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
-    let expires = decides.kind().expires(decides.stored_value());
-    let is_past = expires.is_some_and(|expires| time.is_past(expires));
+    let is_past = decides.expires().is_some_and(|at| time.is_past(at));
     (!is_past).then_some(decides)
-}
-
-/// The search for the record of one key that decides for one reader.
-pub(crate) struct RecordSearch<R>(Option<R>);
-
-impl<R: Candidate> RecordSearch<R> {
-    /// A search in which no source has been asked.
-    #[inline]
-    pub(crate) fn open() -> RecordSearch<R> {
-        RecordSearch(None)
-    }
-
-    /// Asks the next source, which is older than the sources before, for the record that the reader
-    /// sees. The source is not asked if a newer one has decided.
-    #[inline]
-    pub(crate) fn ask(&mut self, source: impl FnOnce() -> Option<R>) {
-        if self.0.is_none() {
-            self.0 = source();
-        }
-    }
-
-    /// Like [`ask`](Self::ask), for a source that may fail.
-    #[inline]
-    pub(crate) fn try_ask<E>(
-        &mut self,
-        source: impl FnOnce() -> Result<Option<R>, E>,
-    ) -> Result<(), E> {
-        if self.0.is_none() {
-            self.0 = source()?;
-        }
-        Ok(())
-    }
-
-    /// Whether an older source may still decide.
-    #[inline]
-    pub(crate) fn is_open(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// The record that decides, which may be a tombstone.
-    #[inline]
-    pub(crate) fn record(self) -> Option<R> {
-        self.0
-    }
-
-    /// The record whose value the reader gets.
-    #[inline]
-    pub(crate) fn live(self, time: ReadTime<'_>) -> Option<R> {
-        self.0.and_then(|record| live(record, time))
-    }
 }
 
 /// The record that decides, which may be a tombstone. Sources answer newest first, and none is
 /// asked after the one that decides.
 #[inline]
-pub(crate) fn decide<R: Candidate>(answers: impl Iterator<Item = Option<R>>) -> Option<R> {
-    let Ok(record) = try_decide(answers.map(Ok::<_, Infallible>));
-    record
+pub(crate) fn decide<R: Candidate>(mut answers: impl Iterator<Item = Option<R>>) -> Option<R> {
+    answers.find_map(|answer| answer)
 }
 
 /// Like [`decide`], for sources that may fail. The first failure ends the search: an older source
 /// must not answer when a newer one may have a record.
 #[inline]
 pub(crate) fn try_decide<R: Candidate, E>(
-    answers: impl Iterator<Item = Result<Option<R>, E>>,
+    mut answers: impl Iterator<Item = Result<Option<R>, E>>,
 ) -> Result<Option<R>, E> {
-    let mut search = RecordSearch::open();
-    for answer in answers {
-        let answer = answer?;
-        search.ask(|| answer);
-        if !search.is_open() {
-            break;
-        }
-    }
-    Ok(search.record())
+    answers.find_map(Result::transpose).transpose()
 }
 
 /// The order of a rewrite: whether record `a`, of the source with number `a_source`, comes before

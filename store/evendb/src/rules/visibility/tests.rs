@@ -19,8 +19,8 @@ use crate::merge::{Merge, MunkSource, RamMerge, Source};
 use crate::munk::{Munk, MunkBuilder, Sizes};
 use crate::options::LogSearch;
 use crate::read::buffer::Buffer;
-use crate::read::fill::{FillSpan, FunkScan, fill_from_funk, fill_from_munk, gather};
-use crate::read::get::{InRam, Lookup, search_ram};
+use crate::read::get::{Answer, Lookup, value_in_ram};
+use crate::read::sources::{FillSpan, FunkScan, fill_from_funk, fill_from_munk, gather};
 use crate::read::tables::Direction;
 use crate::rebalance::rewrite::funk_sources;
 use crate::record::RecordRef;
@@ -63,6 +63,10 @@ impl Write {
 impl Candidate for &Write {
     fn kind(&self) -> Kind {
         self.kind
+    }
+
+    fn version(&self) -> Version {
+        self.version
     }
 
     fn stored_value(&self) -> &[u8] {
@@ -407,10 +411,10 @@ impl World {
         let pin = reclaim::pin();
         let time = ReadTime::At(time);
         let lookup = Lookup::new(key, ReadPoint { at, time });
-        let value = match search_ram(view, &lookup, &pin) {
-            InRam::Answer(_, value) => value,
-            InRam::Operands => unreachable!("there are no operands"),
-            InRam::Unknown(_) => {
+        let value = match value_in_ram(view, &lookup, &pin) {
+            Answer::Value(_, value) => value,
+            Answer::Operands => unreachable!("there are no operands"),
+            Answer::Unknown(_) => {
                 let found = view.funk.get(key, lookup.hash, at, &self.settings, None);
                 let (_, found) = found.expect("the tables are whole")?;
                 value_of(found, time)
@@ -468,7 +472,7 @@ fn rewritten(chunk: &Chunk, of: Sources<'_>, horizon: &Horizon, bottom: bool) ->
     let deltas = deltas_of(&view);
     let mut sources: Vec<Box<dyn Source + '_>> = match of {
         Sources::Funk => Vec::new(),
-        _ => delta_sources(&deltas, chunk, None, &pin, &mut Yielder::new(false)),
+        _ => delta_sources(&deltas, None, &pin, &mut Yielder::new(false)),
     };
     match of {
         Sources::DeltasAnd(munk) => sources.push(Box::new(MunkSource::new(munk))),
@@ -539,7 +543,7 @@ proptest! {
             let pin = reclaim::pin();
             let deltas = deltas_of(&world.chunk.view.load_full());
             let sources =
-                delta_sources(&deltas, &world.chunk, None, &pin, &mut Yielder::new(false));
+                delta_sources(&deltas, None, &pin, &mut Yielder::new(false));
             let merge = Merge::new(sources, dropping).expect("no I/O");
             world.munk.absorb(&mut RamMerge(merge), &horizon, bottom, Folding::NONE)
         };

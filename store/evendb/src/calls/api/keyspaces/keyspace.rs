@@ -12,8 +12,8 @@ use crate::op::{Op, check_limits, range_limits};
 use crate::options::{CompactionFilter, Durability};
 use crate::plant::planted;
 use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
-use crate::read::folded;
 use crate::read::get;
+use crate::read::merges;
 use crate::read::moment::Moment;
 use crate::record::RecordRef;
 use crate::recording::Recording;
@@ -132,7 +132,7 @@ impl Keyspace {
 
     fn put_asked(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         let began = self.recording().begin(key);
-        let done = folded::check_value(&self.state, key, value)
+        let done = merges::check_value(&self.state, key, value)
             .and_then(|()| self.put_until(key, value, expires));
         if let Some(began) = began {
             let mut call = self.call(Asked::Put, key);
@@ -242,7 +242,7 @@ impl Keyspace {
     }
 
     fn merge_one(&self, key: &[u8], operand: &[u8]) -> Result<()> {
-        folded::check_operand(&self.state, key, operand)?;
+        merges::check_operand(&self.state, key, operand)?;
         let mut value = Vec::with_capacity(operand.len() + 2);
         push_operand(&mut value, operand);
         self.merge_listed(key, &value)

@@ -15,7 +15,7 @@ use crate::options::Durability;
 use crate::plant::planted;
 use crate::range_set::RangeSet;
 use crate::read::cursor::{limits, prefix_end};
-use crate::read::folded;
+use crate::read::merges;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::{fork, write};
@@ -125,7 +125,7 @@ impl Batch {
         value: &[u8],
         expires: Option<Time>,
     ) -> &mut Self {
-        if let Err(error) = folded::check_value(&keyspace.state, key, value) {
+        if let Err(error) = merges::check_value(&keyspace.state, key, value) {
             return self.refused(error);
         }
         let prefix_bytes = expires.map_or(0, |_| EXPIRY_BYTES);
@@ -170,7 +170,7 @@ impl Batch {
         operand: impl AsRef<[u8]>,
     ) -> &mut Self {
         let (key, operand) = (key.as_ref(), operand.as_ref());
-        if let Err(error) = folded::check_operand(&keyspace.state, key, operand) {
+        if let Err(error) = merges::check_operand(&keyspace.state, key, operand) {
             return self.refused(error);
         }
         let mut value = Vec::with_capacity(operand.len() + 2);
@@ -538,7 +538,7 @@ impl Batch {
             if keyspace.kind_of_single_delete() == Kind::SingleDelete {
                 check_single_deletes(&records)?;
             }
-            let folded = folded::last_of(keyspace, &records)?;
+            let folded = merges::last_of(keyspace, &records)?;
             drop(records);
             let Some(record) = folded else { continue };
             let (key_len, value_len) = (record.key().len(), record.value().len());

@@ -11,7 +11,7 @@
 //! Invariants: owners are only added until the buffer is cleared. A run is read at the version with
 //! which it was pushed, and its page never changes.
 //!
-//! Thread safety: belongs to one cursor. Not here: what is gathered ([`crate::read::fill`]).
+//! Thread safety: belongs to one cursor. Not here: what is gathered ([`crate::read::sources`]).
 
 use crate::munk::{MunkCursor, PageArc};
 use crate::read::tables::{Direction, TableHit};

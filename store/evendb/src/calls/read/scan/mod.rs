@@ -1,11 +1,9 @@
-//! Scans: two ends, refills, sources, what is read ahead.
+//! Scans: the cursor that a program has, how its two ends are refilled from one chunk after the
+//! other, the sources that a refill merges, what range deletions spare it, and the buffer between
+//! refills and cursor.
 
-pub(crate) mod ahead;
 pub(crate) mod buffer;
 pub(crate) mod cursor;
-pub(crate) mod end;
-pub(crate) mod fill;
-pub(crate) mod first_key;
-pub(crate) mod iter;
+mod range_deletions;
 pub(crate) mod refill;
-pub(crate) mod tables;
+pub(crate) mod sources;

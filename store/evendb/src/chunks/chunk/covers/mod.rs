@@ -28,7 +28,7 @@
 //!
 //! Thread safety: immutable except the outline, which one look makes while others go on without it.
 //! The holder of the chunk's latch replaces all of it with the view. Not here: which sources reads
-//! skip (`read/covered/mod.rs`), and when tables and covers go
+//! skip (`read/scan/range_deletions/mod.rs`), and when tables and covers go
 //! (`rebalance/rewriting/covered_tables.rs`).
 
 mod outline;

@@ -150,6 +150,11 @@ impl Candidate for MunkHit<'_> {
     }
 
     #[inline]
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    #[inline]
     fn stored_value(&self) -> &[u8] {
         &self.page.bytes()[self.value.clone()]
     }

@@ -56,7 +56,7 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     let absorbed = {
         let mut yielder = pace::yielder(core);
         let pin = reclaim::pin();
-        let sources = delta_sources(&deltas, chunk, None, &pin, &mut yielder);
+        let sources = delta_sources(&deltas, None, &pin, &mut yielder);
         let dropping = Dropping {
             horizon: &horizon,
             bottom: false,

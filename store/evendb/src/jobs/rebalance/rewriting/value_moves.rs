@@ -8,7 +8,7 @@
 //! ```
 //! A rewrite that has moved values discards the records of its chunk that are in RAM, as after a
 //! filter that has changed something: those records have the old places. A reader that has an old
-//! place, and finds no file there, asks again (`read/apart.rs`).
+//! place, and finds no file there, asks again (`read/large_values.rs`).
 //!
 //! Durability: moved values are synced before the rewrite's layout change is queued; [`Moves`]
 //! keeps the files until the handles of the new tables keep them.

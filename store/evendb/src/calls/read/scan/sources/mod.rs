@@ -9,25 +9,25 @@
 //! Sources are ordered newest first: if several sources have a key, the first one with a visible
 //! record decides. A pending record never has a version that a registered snapshot sees.
 
-mod funk_scan;
-mod overlay;
+mod deltas;
+mod funk;
+pub(crate) mod tables;
 
 use crate::chunk::View;
 use crate::error::Result;
 use crate::expiry::ReadTime;
 use crate::munk::{Munk, MunkCursor};
 use crate::read::buffer::Buffer;
-use crate::read::covered::{Look, Shade, look_at};
+use crate::read::scan::range_deletions::{Look, Shade, look_at};
 use crate::read::tables::Direction;
-use crate::record::Record;
 use crate::sync::reclaim::Guard;
 use crate::value::Value;
-use crate::visibility::{Candidate, RecordSearch, live};
+use crate::visibility::{Candidate, live};
+use deltas::Overlay;
+pub(crate) use deltas::{GatheredDeltas, gather};
 use evendb_storage::table::TableMeta;
 use evendb_storage::{Kind, Time, Version};
-pub(crate) use funk_scan::FunkScan;
-use overlay::Overlay;
-pub(crate) use overlay::{GatheredDeltas, gather};
+pub(crate) use funk::FunkScan;
 use std::cmp::Ordering;
 
 /// The span that a fill covers: from a position in a direction, within a chunk and the caller's
@@ -92,30 +92,6 @@ impl FillSpan<'_> {
     }
 }
 
-/// A record of the deltas, or one of the munk or funk below them.
-enum Seen<'g, B> {
-    Record(&'g Record),
-    Below(B),
-}
-
-impl<B: Candidate> Candidate for Seen<'_, B> {
-    #[inline]
-    fn kind(&self) -> Kind {
-        match self {
-            Seen::Record(record) => record.kind(),
-            Seen::Below(below) => below.kind(),
-        }
-    }
-
-    #[inline]
-    fn stored_value(&self) -> &[u8] {
-        match self {
-            Seen::Record(record) => record.value(),
-            Seen::Below(below) => below.stored_value(),
-        }
-    }
-}
-
 /// The number of pages whose fronts are fetched ahead.
 const PAGES_AHEAD: usize = 3;
 /// A fill may gather this many times its wanted records from pages that nothing overlays.
@@ -144,6 +120,69 @@ fn cursor_at<'m>(munk: &'m Munk, span: &FillSpan<'_>) -> MunkCursor<'m> {
     cursor
 }
 
+/// A fill under way: where its records go, and by what it judges them.
+struct Filling<'f> {
+    buffer: &'f mut Buffer,
+    view: &'f View,
+    span: &'f FillSpan<'f>,
+    shade: Option<Shade<'f>>,
+}
+
+impl<'f> Filling<'f> {
+    /// A fill of `buffer`; `in_ram` says that the view's munk has the keys.
+    fn new(
+        buffer: &'f mut Buffer,
+        view: &'f View,
+        span: &'f FillSpan<'f>,
+        in_ram: bool,
+    ) -> Filling<'f> {
+        let shade = Shade::new(view, span.at, in_ram);
+        Filling {
+            buffer,
+            view,
+            span,
+            shade,
+        }
+    }
+
+    /// Gathers what the record that decides shows of `key`, if it shows anything. Returns whether
+    /// the fill should end here, because range deletions hid this record and many before it.
+    #[inline]
+    fn show<R: Candidate>(
+        &mut self,
+        key: &[u8],
+        decides: Option<R>,
+        push: impl FnOnce(&mut Buffer, R),
+    ) -> Result<bool> {
+        let time = ReadTime::At(self.span.time);
+        let Some(shown) = decides.and_then(|record| live(record, time)) else {
+            return Ok(false);
+        };
+        match look_at(&mut self.shade, key, shown.version()) {
+            Look::Shown if shown.kind() == Kind::Merge => self.push_merged(key)?,
+            Look::Shown => push(self.buffer, shown),
+            Look::Hidden => {}
+            Look::Long => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// Gathers the value of a key whose record lists operands, if the key has a value.
+    #[cold]
+    fn push_merged(&mut self, key: &[u8]) -> Result<()> {
+        if let Some(value) = (self.span.fold)(self.view, key)? {
+            self.buffer.push_bytes(key, &value);
+        }
+        Ok(())
+    }
+
+    /// The result of a fill that stops early, which happens only at a record.
+    fn up_to_last(&self) -> Filled {
+        let last = self.buffer.last_key();
+        Filled::UpTo(last.expect("a fill stops early only at a record").to_vec())
+    }
+}
+
 /// Fills from a view with a munk, under the caller's pin.
 pub(crate) fn fill_from_munk(
     buffer: &mut Buffer,
@@ -153,7 +192,7 @@ pub(crate) fn fill_from_munk(
     guard: &Guard,
 ) -> Result<Filled> {
     let mut overlay = Overlay::new(view, span, guard);
-    let mut shade = Shade::new(view, span.at, true);
+    let mut filling = Filling::new(buffer, view, span, true);
     let mut munk = cursor_at(munk, span);
     let mut upper = overlay.key(span);
     // Whether the page, or the next key of the deltas, has changed since the last call of
@@ -161,8 +200,8 @@ pub(crate) fn fill_from_munk(
     let mut ask = true;
     // The end of the last run, if nothing was gathered after it.
     let mut below = None;
-    while buffer.gathered() < span.records_max {
-        if ask && let Some(end) = push_runs(buffer, &mut munk, upper, &mut shade, span) {
+    while filling.buffer.gathered() < span.records_max {
+        if ask && let Some(end) = push_runs(&mut filling, &mut munk, upper) {
             (below, ask) = (Some(end), false);
             continue;
         }
@@ -174,33 +213,21 @@ pub(crate) fn fill_from_munk(
         let Some(order) = span.order(upper, lower) else {
             return Ok(Filled::Exhausted);
         };
-        let at = if order.is_le() { upper } else { lower };
-        let mut search = RecordSearch::open();
-        if order.is_le()
-            && let Some(key) = upper
-        {
-            search.ask(|| overlay.take(key, span).map(Seen::Record));
+        let at = if order.is_le() { upper } else { lower }.unwrap_or_default();
+        let mut record = None;
+        if order.is_le() {
+            record = overlay.take(at, span);
             upper = overlay.key(span);
             ask = true;
         }
-        if order.is_ge() {
-            search.ask(|| munk.newest_at(span.at).map(Seen::Below));
-        }
-        let seen = search.live(ReadTime::At(span.time));
-        let look = seen.as_ref().map(|seen| match seen {
-            Seen::Record(record) => look_at(&mut shade, record.key(), record.version()),
-            Seen::Below(hit) => look_at(&mut shade, munk.key(), hit.version),
-        });
-        match seen.filter(|_| look == Some(Look::Shown)) {
-            Some(seen) if seen.kind() == Kind::Merge => {
-                push_folded(buffer, view, at.unwrap_or_default(), span)?;
-            }
-            Some(Seen::Record(record)) => buffer.push_record(record),
-            Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.shown(), hit.kind),
-            None if look == Some(Look::Long) => {
-                return Ok(Filled::UpTo(at.unwrap_or_default().to_vec()));
-            }
-            None => {}
+        let is_long = match record {
+            None if order.is_ge() => filling.show(at, munk.newest_at(span.at), |buffer, hit| {
+                buffer.push_page(&munk, hit.shown(), hit.kind);
+            })?,
+            _ => filling.show(at, record, Buffer::push_record)?,
+        };
+        if is_long {
+            return Ok(Filled::UpTo(at.to_vec()));
         }
         below = None;
         if order.is_ge() {
@@ -212,29 +239,24 @@ pub(crate) fn fill_from_munk(
     }
     Ok(match below {
         Some(end) => Filled::Below(end.to_vec()),
-        None => up_to_last(buffer),
+        None => filling.up_to_last(),
     })
-}
-
-/// Gathers the value of a key whose record lists operands, if the key has a value.
-#[cold]
-fn push_folded(buffer: &mut Buffer, view: &View, key: &[u8], span: &FillSpan<'_>) -> Result<()> {
-    if let Some(value) = (span.fold)(view, key)? {
-        buffer.push_bytes(key, &value);
-    }
-    Ok(())
 }
 
 /// Gathers the rest of the cursor's page, and the pages after it, as long as nothing overlays them.
 /// Their records cost nothing until they are taken, so more of them may be gathered than are
 /// probably wanted. Returns the end of the last page.
 fn push_runs<'m>(
-    buffer: &mut Buffer,
+    filling: &mut Filling<'_>,
     munk: &mut MunkCursor<'m>,
     upper: Option<&[u8]>,
-    shade: &mut Option<Shade<'_>>,
-    span: &FillSpan<'_>,
 ) -> Option<&'m [u8]> {
+    let Filling {
+        buffer,
+        span,
+        shade,
+        ..
+    } = filling;
     let mut below = None;
     while buffer.gathered() < RUNS_FACTOR * span.records_max
         && let Some(end) = end_if_alone(munk, upper, span)
@@ -248,14 +270,6 @@ fn push_runs<'m>(
         below = Some(end);
     }
     below
-}
-
-/// The result of a fill that stops early, which happens only at a record.
-fn up_to_last(buffer: &Buffer) -> Filled {
-    let last = buffer
-        .last_key()
-        .expect("a fill stops early only at a record");
-    Filled::UpTo(last.to_vec())
 }
 
 /// The end of the page that a forward cursor stands on, if its whole rest is wanted and no delta
@@ -284,23 +298,16 @@ pub(crate) fn fill_from_deltas(
     guard: &Guard,
 ) -> Result<Filled> {
     let mut overlay = Overlay::new(view, span, guard);
-    let mut shade = Shade::new(view, span.at, false);
-    while buffer.gathered() < span.records_max {
+    let mut filling = Filling::new(buffer, view, span, false);
+    while filling.buffer.gathered() < span.records_max {
         let Some(key) = overlay.key(span) else {
             return Ok(Filled::Exhausted);
         };
         let record = overlay.take(key, span);
-        let record = record.and_then(|record| live(record, ReadTime::At(span.time)));
-        if let Some(record) = record
-            && look_at(&mut shade, key, record.version()) == Look::Shown
-        {
-            match record.kind() {
-                Kind::Merge => push_folded(buffer, view, key, span)?,
-                _ => buffer.push_record(record),
-            }
-        }
+        // Where many records are hidden it goes on: it reads nothing that could be left out.
+        filling.show(key, record, Buffer::push_record)?;
     }
-    Ok(up_to_last(buffer))
+    Ok(filling.up_to_last())
 }
 
 /// Fills from a funk and what was gathered from the deltas above it; does I/O, takes no pin.
@@ -311,13 +318,14 @@ pub(crate) fn fill_from_funk(
     span: &FillSpan<'_>,
     view: &View,
 ) -> Result<Filled> {
-    let mut shade = Shade::new(view, span.at, false);
-    let mut upper = gathered.records.iter().peekable();
+    let mut filling = Filling::new(buffer, view, span, false);
+    let mut upper = gathered.records.iter().map(|record| &**record).peekable();
     let mut key = Vec::new();
     let mut lower = funk.next_key(span, &mut key)?;
     let mut taken = false;
     let ended = loop {
-        if buffer.gathered() >= span.records_max || buffer.block_bytes() >= span.block_bytes_max {
+        let block_bytes = filling.buffer.block_bytes();
+        if filling.buffer.gathered() >= span.records_max || block_bytes >= span.block_bytes_max {
             break None;
         }
         // Not earlier than it is wanted: it may cost a read.
@@ -333,33 +341,22 @@ pub(crate) fn fill_from_funk(
         let Some(order) = span.order(next, lower.then_some(&key[..])) else {
             break Some(Filled::Exhausted);
         };
-        let at = match upper.peek() {
-            Some(record) if order.is_le() => record.key(),
-            _ => &key[..],
-        };
-        let mut search = RecordSearch::open();
-        if order.is_le() {
-            search.ask(|| upper.next().map(|record| Seen::Record(record)));
-        }
+        let at = next.filter(|_| order.is_le()).unwrap_or(&key);
+        let record = upper.next_if(|_| order.is_le());
+        let mut below = None;
         if order.is_ge() {
             // The key is left behind in the funk whether or not the funk's record decides.
-            let below = funk.take(&key, search.is_open())?;
-            search.ask(|| below.map(Seen::Below));
+            below = funk.take(&key, record.is_none())?;
             taken = true;
         }
-        let seen = search.live(ReadTime::At(span.time));
-        let look = seen.as_ref().map(|seen| match seen {
-            Seen::Record(record) => look_at(&mut shade, at, record.version()),
-            Seen::Below(hit) => look_at(&mut shade, at, hit.version),
-        });
-        match seen.filter(|_| look == Some(Look::Shown)) {
-            Some(seen) if seen.kind() == Kind::Merge => push_folded(buffer, view, at, span)?,
-            Some(Seen::Record(record)) => buffer.push_record(record),
-            Some(Seen::Below(hit)) => buffer.push_block(&key, &hit),
-            None if look == Some(Look::Long) => break Some(Filled::UpTo(at.to_vec())),
-            None => {}
+        let is_long = match record {
+            Some(_) => filling.show(at, record, Buffer::push_record)?,
+            None => filling.show(at, below, |buffer, hit| buffer.push_block(&key, &hit))?,
+        };
+        if is_long {
+            break Some(Filled::UpTo(at.to_vec()));
         }
     };
-    buffer.seal();
-    Ok(ended.unwrap_or_else(|| up_to_last(buffer)))
+    filling.buffer.seal();
+    Ok(ended.unwrap_or_else(|| filling.up_to_last()))
 }

@@ -11,11 +11,14 @@
 //! meet by comparing keys. A seek moves one end, and the other one stays where it is.
 //!
 //! A cursor's error is sticky: every later call returns it again, at either end. An iterator
-//! ([`crate::read::iter`]) gives it once and then ends, so that code that collects or counts comes to an
-//! end.
+//! ([`crate::read::iter`]) gives it once and then ends, so that code that collects or counts comes
+//! to an end.
 //!
 //! Thread safety: one thread at a time has a cursor. Not here: how an end is refilled
 //! ([`crate::read::refill`]).
+
+pub(crate) mod end;
+pub(crate) mod iter;
 
 use crate::catalog::KeyspaceState;
 use crate::error::{Error, Result};

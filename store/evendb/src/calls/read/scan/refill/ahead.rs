@@ -22,6 +22,7 @@
 //! Thread safety: belongs to one end of a cursor. Takes no pin while it opens tables. Not here:
 //! reading.
 
+use super::plan::{RefillPlan, Source, chunk_at, chunk_limit, plan_refill};
 use crate::catalog::KeyspaceState;
 use crate::engine::core::Core;
 use crate::error::Result;
@@ -29,7 +30,6 @@ use crate::funk::Funk;
 use crate::funk::tables::TableHandle;
 use crate::memory_shares;
 use crate::read::end::End;
-use crate::read::refill::{RefillPlan, Source, chunk_at, chunk_limit, plan_refill};
 use crate::read::tables::{Direction, base_index};
 use crate::sync::{Arc, reclaim};
 use evendb_storage::codec::successor;

@@ -43,6 +43,11 @@ impl Candidate for TableHit {
     }
 
     #[inline]
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    #[inline]
     fn stored_value(&self) -> &[u8] {
         &self.block.bytes()[self.value.clone()]
     }

@@ -16,8 +16,11 @@
 //! runs. So the funk is asked only if the majority of such scans in the keyspace found their key
 //! lately, and if the log's index is in RAM.
 //!
+//! It does not ask as a get does (`View::search_ram`): the refill has gathered the deltas already,
+//! and the munk has not the key's span.
+//!
 //! Thread safety: works on a counted view; takes no pin. Not here: all other scans
-//! ([`crate::read::fill`]).
+//! ([`crate::read::sources`]).
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::View;
@@ -25,7 +28,7 @@ use crate::engine::caches::Caches;
 use crate::error::Result;
 use crate::expiry::ReadTime;
 use crate::read::buffer::Buffer;
-use crate::read::fill::{FillSpan, Filled, GatheredDeltas};
+use crate::read::sources::{FillSpan, Filled, GatheredDeltas};
 use crate::read::tables::{Direction, TableHit};
 use crate::visibility::live;
 use evendb_storage::Kind;

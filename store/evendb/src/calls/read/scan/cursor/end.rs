@@ -17,10 +17,10 @@
 
 use crate::memory::{Charge, Ledger, Use};
 use crate::metrics::Metrics;
-use crate::read::ahead::Ahead;
 use crate::read::buffer::{Buffer, SMALL_BYTES};
 use crate::read::cursor::successor;
-use crate::read::fill::{Filled, FunkScan};
+use crate::read::refill::ahead::Ahead;
+use crate::read::sources::{Filled, FunkScan};
 use crate::read::tables::Direction;
 
 /// The fewest and the largest number of records in a refill, if it is not known how many are
@@ -158,7 +158,8 @@ impl End {
     }
 
     /// Notes that the buffer was filled from `from` on (`None` means from the end of all keys), up
-    /// to where `filled` says; `to` and `last` are those of the [plan](super::refill::RefillPlan).
+    /// to where `filled` says; `to` and `last` are those of the
+    /// [plan](crate::read::refill::plan::RefillPlan).
     pub(crate) fn take_in(
         &mut self,
         direction: Direction,

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::funk::Funk;
 use crate::funk::tables::TableHandle;
 use crate::read::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_until};
-use crate::visibility::RecordSearch;
 use evendb_storage::Version;
 use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table};
 use smallvec::SmallVec;
@@ -200,23 +199,23 @@ impl FunkScan {
     /// The visible record of `key`; all sources then leave the key behind. If it is not `wanted`,
     /// nothing is read for it.
     pub(super) fn take(&mut self, key: &[u8], wanted: bool) -> Result<Option<TableHit>> {
-        let mut search = RecordSearch::open();
+        let mut newest = None;
         for run in &mut self.runs {
             if run.key().is_some_and(|own| *own == *key) {
-                if wanted {
-                    self.run_reads += usize::from(!run.has_read() && search.is_open());
-                    search.try_ask(|| run.take_hit())?;
+                if wanted && newest.is_none() {
+                    self.run_reads += usize::from(!run.has_read());
+                    newest = run.take_hit()?;
                 }
                 run.leave();
             }
         }
         if self.base.key().is_some_and(|own| *own == *key) {
-            if wanted {
-                search.try_ask(|| self.base.take_hit())?;
+            if wanted && newest.is_none() {
+                newest = self.base.take_hit()?;
             }
             self.base.leave();
         }
-        Ok(search.record())
+        Ok(newest)
     }
 }
 

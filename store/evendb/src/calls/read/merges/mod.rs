@@ -12,10 +12,10 @@
 //! ends the search.
 //!
 //! Thread safety: any thread; no pin is held across I/O. Not here: reads of other keys
-//! ([`super::get`], [`super::fill`]), which come here when they have met an operand.
+//! ([`super::get`], [`super::sources`]), which come here when they have met an operand.
 
 use crate::catalog::KeyspaceState;
-use crate::chunk::{Chunk, View};
+use crate::chunk::{Chunk, DeltaLayer, Lookup, View};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,16 +23,14 @@ use crate::expiry::ReadTime;
 use crate::folding::{self, operands_of};
 use crate::merge_operator::{self, Given, MergeOperator, Operator};
 use crate::metrics::Component;
-use crate::munk::{Munk, MunkHit, Sought};
+use crate::munk::Sought;
 use crate::options::{KeyspaceOptions, NamedOperator};
 use crate::plant::planted;
-use crate::read::get::Lookup;
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim;
 use crate::value::Value;
 use crate::visibility::{Candidate, live};
 use evendb_storage::key_hash::RamHash;
-use evendb_storage::table::Found;
 use evendb_storage::{Apart, Kind, Version};
 use std::sync::Arc;
 
@@ -65,8 +63,36 @@ const MANY_OPERANDS: usize = 16;
 /// The largest value in bytes that is copied for that.
 const FOLDED_BACK_BYTES_MAX: usize = 4096;
 
-/// The version, kind and value of a record.
-type Seen = (Version, Kind, Vec<u8>);
+/// A copy of a record that was found.
+struct Seen {
+    version: Version,
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+impl Seen {
+    fn of(record: impl Candidate) -> Seen {
+        Seen {
+            version: record.version(),
+            kind: record.kind(),
+            value: record.stored_value().to_vec(),
+        }
+    }
+}
+
+impl Candidate for Seen {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn stored_value(&self) -> &[u8] {
+        &self.value
+    }
+}
 
 /// The records of a key that were found, newest first.
 struct Search<'c> {
@@ -79,8 +105,8 @@ struct Search<'c> {
     lists: Vec<Vec<u8>>,
     /// The value below the operands, once it is known.
     beneath: Option<Option<Vec<u8>>>,
-    /// The kind and value of the record below the operands, if its value lies apart.
-    apart: Option<(Kind, Vec<u8>)>,
+    /// The record below the operands, if its value lies apart.
+    apart: Option<Seen>,
     /// The record below the operands expires, or has expired.
     changes_with_time: bool,
     /// The oldest source that was asked.
@@ -108,29 +134,30 @@ impl<'c> Search<'c> {
     /// Asks the deltas, then the munk, or the funk if the munk has not the key's span.
     fn ask_all(&mut self, engine: &Engine, view: &View, lookup: &Lookup<'_>) -> Result<()> {
         let Engine { core, caches, .. } = engine;
-        let at = lookup.at();
-        let munk = view.munk.as_deref();
-        let munk = munk.filter(|munk| sought(munk, lookup, at).is_some());
+        let munk_has_span = !matches!(view.newest_in_munk(lookup), Sought::Absent);
         // The funk has the records of durable deltas, too, but the munk has not.
-        let durable_count = munk.is_some() || planted!(core.options, DurableOperandsTwice);
+        let durable_count = munk_has_span || planted!(core.options, DurableOperandsTwice);
         if self.ask_deltas(view, lookup, durable_count)?
             || view.funk.max_version < self.hidden_below
         {
             return Ok(());
         }
-        if let Some(munk) = munk {
+        if munk_has_span {
             self.component = Component::Munk;
-            self.ask(at, |at| Ok(sought(munk, lookup, at).flatten()))?;
+            self.ask(lookup, |lookup| match view.newest_in_munk(lookup) {
+                Sought::Found(hit) => Ok(Some(Seen::of(hit))),
+                Sought::Nothing | Sought::Absent => Ok(None),
+            })?;
             return Ok(());
         }
         self.component = Component::Sstable;
         self.of_funk_alone = self.lists.is_empty();
         let (settings, metrics) = (&caches.search_settings, &core.metrics);
-        self.ask(at, |at| {
+        self.ask(lookup, |&Lookup { key, hash, point }| {
             let found = view
                 .funk
-                .get(lookup.key, lookup.hash, at, settings, Some(metrics))?;
-            Ok(found.map(|(_, found)| of_found(&found)))
+                .get(key, hash, point.at, settings, Some(metrics))?;
+            Ok(found.map(Seen::of))
         })?;
         Ok(())
     }
@@ -143,23 +170,13 @@ impl<'c> Search<'c> {
         lookup: &Lookup<'_>,
         durable_count: bool,
     ) -> Result<bool> {
-        let Lookup { key, hash, .. } = *lookup;
         let pin = reclaim::pin();
-        let newest = view.active.get(key, hash, lookup.at(), &pin);
+        let newest = view.active.get(lookup.key, lookup.hash, lookup.at(), &pin);
         self.newest = newest.map(Record::to_ref);
-        let frozen = view.frozen.iter().filter(|frozen| {
-            let limits = frozen.limits.as_ref();
-            limits.is_none_or(|limits| limits.contains(key)) && (durable_count || !frozen.durable)
-        });
-        let deltas = [&view.active]
-            .into_iter()
-            .chain(frozen.map(|frozen| &frozen.delta));
-        for delta in deltas {
-            let newest = |at| {
-                let record = delta.get(key, hash, at, &pin);
-                Ok(record.map(|record| (record.version(), record.kind(), record.value().to_vec())))
-            };
-            if self.ask(lookup.at(), newest)? {
+        let counts = |delta: &DeltaLayer<'_>| durable_count || !delta.durable;
+        for delta in view.deltas().filter(counts) {
+            let newest = |lookup: &Lookup<'_>| Ok(delta.newest(lookup, &pin).map(Seen::of));
+            if self.ask(lookup, newest)? {
                 return Ok(true);
             }
         }
@@ -177,58 +194,40 @@ impl<'c> Search<'c> {
         }
     }
 
-    /// Asks a source for its newest record up to a version, again and again, until it has no more
-    /// or it is known what lies beneath the operands. Returns whether that is known.
+    /// Asks a layer for its newest record up to the reader's version, then for older ones, until it
+    /// has no more or it is known what lies beneath the operands. Returns whether that is known.
     fn ask(
         &mut self,
-        at: Version,
-        mut newest: impl FnMut(Version) -> Result<Option<Seen>>,
+        lookup: &Lookup<'_>,
+        newest: impl Fn(&Lookup<'_>) -> Result<Option<Seen>>,
     ) -> Result<bool> {
-        let mut at = at;
-        while let Some((version, kind, value)) = newest(at)? {
+        let mut lookup = *lookup;
+        while let Some(seen) = newest(&lookup)? {
+            let version = seen.version;
             if version < self.hidden_below {
                 self.beneath = Some(None);
-                break;
-            }
-            match kind {
-                Kind::Merge => self.lists.push(value),
-                Kind::Put => self.beneath = Some(Some(value)),
-                Kind::PutUntil => {
-                    let base = live(Base(kind, value), self.time);
-                    self.beneath =
-                        Some(base.map(|Base(kind, value)| value[kind.prefix_bytes()..].to_vec()));
-                    self.changes_with_time = true;
-                }
-                Kind::PutApart => {
-                    (self.beneath, self.apart) = (Some(None), Some((kind, value)));
-                }
-                Kind::PutUntilApart => {
-                    let base = live(Base(kind, value), self.time);
-                    (self.beneath, self.apart) =
-                        (Some(None), base.map(|Base(kind, value)| (kind, value)));
-                    self.changes_with_time = true;
-                }
-                Kind::Delete | Kind::SingleDelete => self.beneath = Some(None),
+            } else if seen.kind == Kind::Merge {
+                self.lists.push(seen.value);
+            } else {
+                self.note_beneath(seen);
             }
             if self.beneath.is_some() || version == Version::ZERO {
                 break;
             }
-            at = Version(version.0 - 1);
+            lookup = lookup.up_to(Version(version.0 - 1));
         }
         Ok(self.beneath.is_some())
     }
-}
 
-/// The record below operands, as `visibility` sees it.
-struct Base(Kind, Vec<u8>);
-
-impl Candidate for Base {
-    fn kind(&self) -> Kind {
-        self.0
-    }
-
-    fn stored_value(&self) -> &[u8] {
-        &self.1
+    /// Notes the record that lies beneath the operands.
+    fn note_beneath(&mut self, seen: Seen) {
+        self.changes_with_time = seen.expires().is_some();
+        let mut base = live(seen, self.time);
+        self.apart = base.take_if(|base| base.kind.is_apart());
+        self.beneath = Some(base.map(|mut base| {
+            base.value.drain(..base.kind.prefix_bytes());
+            base.value
+        }));
     }
 }
 
@@ -245,8 +244,8 @@ pub(crate) fn get(
     let core = &engine.core;
     let _inside = core.health.enter()?;
     let mut search = gather(engine, view, lookup)?;
-    if let Some((kind, value)) = &search.apart
-        && let Some(place) = Apart::of(*kind, value)
+    if let Some(seen) = &search.apart
+        && let Some(place) = Apart::of(seen.kind, &seen.value)
     {
         let read = match apart {
             WhatIsApart::IsRead => core.value_files.read(&place)?,
@@ -293,15 +292,6 @@ fn gather<'c>(engine: &Engine, view: &View, lookup: &Lookup<'c>) -> Result<Searc
     }
 }
 
-/// The munk's answer at a version, if it has the key's span.
-fn sought(munk: &Munk, lookup: &Lookup<'_>, at: Version) -> Option<Option<Seen>> {
-    match munk.get(lookup.key, lookup.hash, at) {
-        Sought::Found(hit) => Some(Some(of_hit(&hit))),
-        Sought::Nothing => Some(None),
-        Sought::Absent => None,
-    }
-}
-
 /// Replaces the newest of many operands by the value that they make, so that the next read is
 /// short. The value says the same to every reader that sees that operand, so nothing is logged and
 /// no writer is waited for.
@@ -328,16 +318,6 @@ pub(crate) fn fold_back(core: &Core, chunk: &Chunk, key: &[u8], newest: &RecordR
     let mut record = RecordRef::new(key, value, Kind::Put, hash);
     record.set_version(newest.version());
     delta.adopt(record);
-}
-
-fn of_hit(hit: &MunkHit<'_>) -> Seen {
-    let value = hit.page.bytes()[hit.value.clone()].to_vec();
-    (hit.version, hit.kind, value)
-}
-
-fn of_found(found: &Found) -> Seen {
-    let value = found.block.bytes()[found.value.clone()].to_vec();
-    (found.version, found.kind, value)
 }
 
 /// The value that the operands of `lists` make of `existing`. The lists come oldest first, each as

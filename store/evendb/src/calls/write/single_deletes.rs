@@ -8,7 +8,8 @@
 //! that replaced the single delete is deleted in the same way. And if the single delete replaced
 //! its own put, it would never meet it. So its version is greater than the versions of all earlier
 //! records of the chunk, and later records have a greater one. The write withdraws, moves the
-//! global version by one, and announces again, as a range deletion does ([`super::ranges`]).
+//! global version by one, and announces again, as a range deletion does
+//! ([`super::range_deletions`]).
 //!
 //! **Beside a merge operator** a single delete is a plain delete. An older value of the key may lie
 //! beside the value that operands were folded into, and a single delete would remove only the newer

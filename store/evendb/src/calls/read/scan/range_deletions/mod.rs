@@ -1,5 +1,5 @@
-//! The records that range deletions hide from reads (`chunk/covers/mod.rs`), and the sources that need
-//! not be read because of them.
+//! The records that range deletions hide from reads (`chunk/covers/mod.rs`), and the sources that
+//! need not be read because of them.
 //!
 //! ```text
 //!   range deletion     |---------- 9 ----------|             a scan at 12
@@ -19,57 +19,13 @@
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
-use super::get::{InRam, Lookup, of_delta, of_munk, search_deltas};
-use super::tables::Direction;
 use crate::chunk::View;
 use crate::chunk::covers::{Covers, Stretch};
-use crate::metrics::Component;
-use crate::munk::Sought;
-use crate::record::Record;
-use crate::sync::reclaim::Guard;
+use crate::read::tables::Direction;
 use evendb_storage::Version;
 
 /// The number of hidden records in a row that are read one by one.
 const HIDDEN_IN_A_ROW_MAX: u32 = 24;
-
-/// The rest of a search in RAM for a key in the range deletion `cover`, which the reader sees.
-/// `record` is what the deltas had a moment before.
-///
-/// The range deletion may belong to a batch that has also put the key, while the put was not
-/// visible when the deltas were searched. So they are searched once more: by now the put is
-/// visible.
-#[cold]
-pub(super) fn search<'g>(
-    view: &'g View,
-    cover: &Record,
-    record: Option<&'g Record>,
-    lookup: &Lookup<'_>,
-    guard: &'g Guard,
-) -> InRam {
-    let hidden_below = cover.version();
-    let record = match cover.is_of_batch() {
-        true => search_deltas(view, lookup, guard),
-        false => record,
-    };
-    if let Some(record) = record {
-        // Records below it are older still.
-        return match record.version() >= hidden_below {
-            true => of_delta(record, lookup.time()),
-            false => InRam::Answer(Component::Delta, None),
-        };
-    }
-    if view.funk.max_version < hidden_below {
-        return InRam::Answer(Component::Absent, None);
-    }
-    let Some(munk) = &view.munk else {
-        return InRam::Unknown(hidden_below);
-    };
-    match munk.get(lookup.key, lookup.hash, lookup.at()) {
-        Sought::Found(hit) if hit.version >= hidden_below => of_munk(hit, lookup.time()),
-        Sought::Found(_) | Sought::Nothing => InRam::Answer(Component::Munk, None),
-        Sought::Absent => InRam::Unknown(hidden_below),
-    }
-}
 
 /// The part below the deltas that a refill reads if it begins within a range deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

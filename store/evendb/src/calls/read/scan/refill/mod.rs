@@ -3,36 +3,38 @@
 //! The root is loaded, the chunk found, and its view read under one pin. A munk is read under that
 //! pin, a funk after it. If the needed span is not in RAM and is worth it, it is loaded first.
 //!
-//! Not here: how the sources are merged ([`crate::read::fill`]); which record is given next
+//! Not here: which layers are read ([`plan`]); how they are merged ([`crate::read::sources`]); what
+//! the disk is asked for ahead ([`ahead`]); which record is given next
 //! ([`crate::read::cursor`]).
 
+pub(crate) mod ahead;
+pub(crate) mod first_key;
+pub(crate) mod plan;
+
 use crate::catalog::KeyspaceState;
-use crate::chunk::index::Index;
-use crate::chunk::{Chunk, Heat, View};
+use crate::chunk::{Chunk, Heat, Lookup, View};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::Result;
 use crate::expiry::ReadPoint;
 use crate::memory_shares;
-use crate::munk::Munk;
-use crate::read::ahead::{self, ScanRange};
 use crate::read::counting;
-use crate::read::covered::{self, Below};
 use crate::read::cursor::Cursor;
 use crate::read::end::End;
-use crate::read::fill::{
+use crate::read::merges;
+use crate::read::sources::{
     FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_deltas, fill_from_funk, fill_from_munk,
     gather,
 };
-use crate::read::first_key::FirstKey;
-use crate::read::folded;
-use crate::read::get::Lookup;
 use crate::read::tables::Direction;
 use crate::rebalance::spans;
 use crate::sync::Arc;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::Value;
+use ahead::ScanRange;
 use evendb_storage::Version;
+use first_key::FirstKey;
+use plan::{RefillPlan, Source, chunk_at, chunk_limit, plan_refill};
 
 /// The approximate maximum of block bytes for a refill from tables. The second one holds while the
 /// buffers of all cursors take more than a 32nd of the budget.
@@ -146,19 +148,6 @@ fn end_in<'e>(direction: Direction, front: &'e mut End, back: &'e mut End) -> &'
     }
 }
 
-/// The chunk in which a refill from `position` begins.
-pub(crate) fn chunk_at<'i>(
-    index: &'i Index<Chunk>,
-    direction: Direction,
-    position: Option<&[u8]>,
-) -> Option<&'i Arc<Chunk>> {
-    match (direction, position) {
-        (Direction::Forward, key) => Some(index.find(key.unwrap_or_default())),
-        (Direction::Backward, None) => Some(index.last()),
-        (Direction::Backward, Some(key)) => index.find_below(key),
-    }
-}
-
 fn block_bytes_max(core: &Core) -> usize {
     match memory_shares::buffers_are_short(core) {
         true => BLOCK_BYTES_SHORT,
@@ -184,100 +173,6 @@ fn fill_pinned(
         Source::Munk(munk) => fill_from_munk(buffer, view, munk, span, guard).map(Some),
         Source::Funk | Source::TablesFrom(_) => Ok(None),
     }
-}
-
-/// The source that a refill reads below the deltas.
-#[derive(Clone, Copy)]
-pub(crate) enum Source<'v> {
-    /// Range deletions hide everything there.
-    Nothing,
-    /// The munk, which has these keys.
-    Munk(&'v Munk),
-    /// All tables of the funk.
-    Funk,
-    /// The tables of the funk that may have records of this version or newer ones: range deletions
-    /// hide the others.
-    TablesFrom(Version),
-}
-
-impl Source<'_> {
-    /// The version below which range deletions hide the records of tables.
-    fn least_in_tables(self) -> Version {
-        match self {
-            Source::TablesFrom(least) => least,
-            Source::Nothing | Source::Munk(_) | Source::Funk => Version::ZERO,
-        }
-    }
-}
-
-/// The keys from the begin of a refill on that the munk has or lacks together.
-#[derive(Clone, Copy)]
-struct RefillSegment<'a> {
-    /// The munk, if it has these keys.
-    munk: Option<&'a Munk>,
-    /// The end of the keys for which this holds; `None` for the chunk's limit.
-    end: Option<&'a [u8]>,
-}
-
-/// What a refill reads below the deltas, and its end.
-pub(crate) struct RefillPlan<'v> {
-    pub(crate) source: Source<'v>,
-    pub(crate) to: Option<Vec<u8>>,
-    /// No wanted record lies behind `to`.
-    pub(crate) last: bool,
-}
-
-/// Plans a refill at `from`, which may go as far as `to`: it ends where it would have to read
-/// another source.
-pub(crate) fn plan_refill<'v>(
-    view: &'v View,
-    direction: Direction,
-    from: Option<&[u8]>,
-    at: Version,
-    (mut to, mut last): (Option<Vec<u8>>, bool),
-) -> RefillPlan<'v> {
-    let segment = segment(view, direction, from);
-    let munk = segment.and_then(|segment| segment.munk);
-    let beneath = covered::beneath(view, direction, from, at, munk.is_some());
-    let ends = [
-        segment.and_then(|segment| segment.end),
-        beneath.and_then(|beneath| beneath.end),
-    ];
-    for end in ends.into_iter().flatten() {
-        if narrows(direction, end, to.as_deref()) {
-            (to, last) = (Some(end.to_vec()), false);
-        }
-    }
-    let source = match (beneath.map(|beneath| beneath.below), munk) {
-        (Some(Below::Nothing), _) => Source::Nothing,
-        (_, Some(munk)) => Source::Munk(munk),
-        (Some(Below::TablesFrom(least)), None) => Source::TablesFrom(least),
-        (None, None) => Source::Funk,
-    };
-    RefillPlan { source, to, last }
-}
-
-/// The segment of the view's munk in which a refill from `from` begins; `None` without a munk.
-fn segment<'a>(
-    view: &'a View,
-    direction: Direction,
-    from: Option<&[u8]>,
-) -> Option<RefillSegment<'a>> {
-    let munk = view.munk.as_deref()?;
-    let (segment, end) = match direction {
-        Direction::Forward => {
-            let segment = munk.segment_from(from);
-            (segment, segment.high)
-        }
-        Direction::Backward => {
-            let segment = munk.segment_below(from);
-            (segment, segment.low)
-        }
-    };
-    Some(RefillSegment {
-        munk: segment.present.then_some(munk),
-        end,
-    })
 }
 
 /// A fill from a view's funk, after the pin was left.
@@ -363,36 +258,8 @@ fn folding<'a>(
 ) -> impl Fn(&View, &[u8]) -> Result<Option<Value>> + 'a {
     move |view, key| {
         let lookup = Lookup::new(key, point);
-        let apart = folded::WhatIsApart::IsAskedFor;
-        let folded = folded::get(engine, keyspace, view, &lookup, apart);
+        let apart = merges::WhatIsApart::IsAskedFor;
+        let folded = merges::get(engine, keyspace, view, &lookup, apart);
         folded.map(|folded| folded.value)
-    }
-}
-
-/// The key where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the
-/// chunk.
-pub(crate) fn chunk_limit(
-    chunk: &Chunk,
-    direction: Direction,
-    low: &[u8],
-    high: Option<&[u8]>,
-) -> (Option<Vec<u8>>, bool) {
-    let range = &chunk.range;
-    match direction {
-        Direction::Forward => match (high, range.high.as_deref()) {
-            (Some(high), Some(limit)) if limit < high => (Some(limit.to_vec()), false),
-            (None, Some(limit)) => (Some(limit.to_vec()), false),
-            (high, _) => (high.map(<[u8]>::to_vec), true),
-        },
-        Direction::Backward if *range.low > *low => (Some(range.low.to_vec()), false),
-        Direction::Backward => (Some(low.to_vec()), true),
-    }
-}
-
-/// Whether a refill that has to stop at `limit` stops before `to`.
-fn narrows(direction: Direction, limit: &[u8], to: Option<&[u8]>) -> bool {
-    match direction {
-        Direction::Forward => to.is_none_or(|to| *limit < *to),
-        Direction::Backward => to.is_none_or(|to| *limit > *to),
     }
 }

@@ -4,66 +4,11 @@
 //! Thread safety: under the caller's pin; what is gathered is counted, and outlives it.
 
 use super::FillSpan;
-use crate::chunk::{KeyRange, View};
-use crate::delta::DeltaCursor;
+use crate::chunk::{DeltaKeys, View};
 use crate::read::tables::Direction;
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
-use crate::visibility::RecordSearch;
 use smallvec::SmallVec;
-
-/// A delta's keys within its limits.
-struct DeltaKeys<'g> {
-    cursor: DeltaCursor<'g>,
-    limits: Option<&'g KeyRange>,
-}
-
-impl<'g> DeltaKeys<'g> {
-    fn seek(
-        mut cursor: DeltaCursor<'g>,
-        limits: Option<&'g KeyRange>,
-        span: &FillSpan<'_>,
-    ) -> Self {
-        match (span.direction, span.from) {
-            (Direction::Forward, from) => {
-                let low = limits.map(|limits| &*limits.low);
-                match from.max(low) {
-                    Some(key) => cursor.seek(key),
-                    None => cursor.seek_first(),
-                }
-            }
-            (Direction::Backward, from) => {
-                let high = limits.and_then(|limits| limits.high.as_deref());
-                let start = match (from, high) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-                match start {
-                    Some(key) => cursor.seek_before(key),
-                    None => cursor.seek_last(),
-                }
-            }
-        }
-        DeltaKeys { cursor, limits }
-    }
-
-    fn key(&self) -> Option<&'g [u8]> {
-        if !self.cursor.valid() {
-            return None;
-        }
-        let key = self.cursor.key();
-        self.limits
-            .is_none_or(|limits| limits.contains(key))
-            .then_some(key)
-    }
-
-    fn advance(&mut self, direction: Direction) {
-        match direction {
-            Direction::Forward => self.cursor.next(),
-            Direction::Backward => self.cursor.prev(),
-        }
-    }
-}
 
 /// The deltas of a view, merged: for each key the record that a version sees.
 pub(super) struct Overlay<'g> {
@@ -72,14 +17,17 @@ pub(super) struct Overlay<'g> {
 
 impl<'g> Overlay<'g> {
     pub(super) fn new(view: &'g View, span: &FillSpan<'_>, guard: &'g Guard) -> Self {
-        let mut deltas: SmallVec<[DeltaKeys<'g>; 4]> = SmallVec::new();
-        if !view.active.is_empty() {
-            deltas.push(DeltaKeys::seek(view.active.cursor(guard), None, span));
-        }
-        for frozen in &view.frozen {
-            let cursor = frozen.delta.cursor(guard);
-            deltas.push(DeltaKeys::seek(cursor, frozen.limits.as_deref(), span));
-        }
+        let filled = view.deltas().filter(|layer| !layer.delta.is_empty());
+        let deltas: SmallVec<[DeltaKeys<'g>; 4]> = filled
+            .map(|layer| {
+                let mut keys = layer.keys(guard);
+                match span.direction {
+                    Direction::Forward => keys.seek(span.from),
+                    Direction::Backward => keys.seek_before(span.from),
+                }
+                keys
+            })
+            .collect();
         // They are looked at only when the munk has been searched.
         deltas.iter().for_each(|delta| delta.cursor.fetch());
         Overlay { deltas }
@@ -98,14 +46,17 @@ impl<'g> Overlay<'g> {
 
     /// The visible record of `key`, which all deltas then leave behind.
     pub(super) fn take(&mut self, key: &[u8], span: &FillSpan<'_>) -> Option<&'g Record> {
-        let mut search = RecordSearch::open();
+        let mut newest = None;
         for delta in &mut self.deltas {
             if delta.key().is_some_and(|own| *own == *key) {
-                search.ask(|| delta.cursor.newest_at(span.at));
-                delta.advance(span.direction);
+                newest = newest.or_else(|| delta.cursor.newest_at(span.at));
+                match span.direction {
+                    Direction::Forward => delta.cursor.next(),
+                    Direction::Backward => delta.cursor.prev(),
+                }
             }
         }
-        search.record()
+        newest
     }
 }
 
