@@ -24,7 +24,7 @@ use logged::{kept_changes, op, payload, value_extents};
 use rules::{
     encryption, expiry, folding, merge_operator, options, picker, range_set, version, visibility,
 };
-use state::{cache, engine, full_disk, key_locks, log_room, memory_shares, opening, pace};
+use state::{engine, full_disk, key_locks, log_room, memory_policy, opening, pace};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use tools::fuzzing;

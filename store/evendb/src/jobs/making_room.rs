@@ -207,8 +207,8 @@ fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool>
 /// because they would use it up while the disk fills.
 pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
     let maintain = || {
-        let (caches, catalog) = (&engine.caches, &engine.catalog);
-        jobs::maintain(&engine.jobs(), caches, catalog, &engine.space, &chunk)
+        let (catalog, space) = (&engine.catalog, &engine.space);
+        jobs::maintain(&engine.jobs(), catalog, space, &chunk)
     };
     let mut done = maintain();
     if is_full(&done) {

@@ -4,6 +4,7 @@
 use super::explore;
 use super::world::{World, check_rounds, join, key, oracle};
 use crate::plant::Plant;
+use crate::rebalance::tending;
 use crate::worker;
 
 /// Puts, gets and scans while the chunks below them are split and merged.
@@ -208,9 +209,10 @@ fn as_workers_do() {
             world.spawn(move |world| {
                 for turn in 0..3 {
                     world.maintain(own + turn);
-                    worker::munk_round(world.engine());
-                    worker::run_queued_jobs(world.engine());
-                    world.engine().disk.collect(&world.engine().core.health);
+                    let engine = world.engine();
+                    tending::memory_round(&engine.jobs(), &engine.catalog);
+                    worker::run_queued_jobs(engine);
+                    engine.disk.collect(&engine.core.health);
                 }
             })
         })

@@ -3,6 +3,7 @@
 use super::explore;
 use super::world::{World, check_rounds, join, oracle};
 use crate::plant::Plant;
+use crate::rebalance::tending;
 use crate::worker;
 
 /// A munk is loaded and evicted while deltas become durable.
@@ -280,9 +281,10 @@ fn nothing_left_for_a_munk() {
         }
     });
     join([loader, checkpoints, worker]);
-    worker::munk_round(world.engine());
-    worker::run_queued_jobs(world.engine());
-    for (_, chunk) in world.engine().catalog.chunks() {
+    let engine = world.engine();
+    tending::memory_round(&engine.jobs(), &engine.catalog);
+    worker::run_queued_jobs(engine);
+    for (_, chunk) in engine.catalog.chunks() {
         let view = chunk.view.load_full();
         oracle!(
             !view.frozen.iter().any(|frozen| frozen.durable),

@@ -444,8 +444,8 @@ impl World {
     pub(super) fn maintain(&self, index: usize) {
         let chunk = self.chunk(index);
         let engine = self.engine();
-        let (caches, catalog) = (&engine.caches, &engine.catalog);
-        jobs::maintain(&engine.jobs(), caches, catalog, &engine.space, &chunk).expect("maintains");
+        let (catalog, space) = (&engine.catalog, &engine.space);
+        jobs::maintain(&engine.jobs(), catalog, space, &chunk).expect("maintains");
     }
 
     fn flush_manifest(&self) {

@@ -10,7 +10,6 @@
 //!
 //! Not part of the public interface: anything here may change at any time.
 
-use crate::cache::warmth;
 use crate::commit_log::{self, Lsn, Segment, Survey, Surveyed};
 use crate::encryption::keys_file;
 use crate::error::Result;
@@ -22,6 +21,7 @@ use crate::manifest::edit::{self, Part, Place, Role};
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Current, decode_current, encode_current};
 use crate::memory::Ledger;
+use crate::memory_policy::warming::heat_file;
 use crate::op::OpKind;
 use crate::options::LogSearch;
 use crate::payload::{self, ExtentName};
@@ -87,11 +87,11 @@ pub fn properties(bytes: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
 
 /// Decodes `HEAT` and encodes it again, for a budget of this number of bytes.
 pub fn heat_again(bytes: &[u8], budget: u64) -> Option<Vec<u8>> {
-    let memory_max = warmth::memory_max(budget);
-    let spans = warmth::decode(bytes, memory_max)?;
-    let again = warmth::encode(&spans, memory_max);
+    let memory_max = heat_file::memory_max(budget);
+    let spans = heat_file::decode(bytes, memory_max)?;
+    let again = heat_file::encode(&spans, memory_max);
     // Any contents of the file can be put in order.
-    warmth::in_tiers(spans);
+    heat_file::in_tiers(spans);
     Some(again)
 }
 

@@ -254,7 +254,7 @@ impl Changes {
             return Ok(FromRing::Gone("a life wrote no log there, or is forgotten"));
         };
         let limit = life.closed_at.unwrap_or(self.readable).min(self.readable);
-        let (file, log) = (file_of(&engine.log)?, engine.log.commit_log.as_ref());
+        let (file, log) = (file_of(&engine.log)?, engine.log.commit_log.as_deref());
         let found = self
             .reader
             .next(file, history.capacity, log, self.at, limit, life)?;

@@ -88,7 +88,7 @@ impl Walk<'_> {
                 return Ok(Lsn(at.0 + 8));
             };
             let limit = life.closed_at.unwrap_or(end).min(end);
-            let ring = log.commit_log.as_ref();
+            let ring = log.commit_log.as_deref();
             let capacity = history.capacity;
             let found = self.reader.next(file, capacity, ring, at, limit, life)?;
             match found {

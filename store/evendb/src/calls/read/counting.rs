@@ -1,29 +1,19 @@
-//! The reports of reads to the caches: the use of spans, and the spans that are worth loading.
+//! The reports of reads to the memory policy, and what they ask workers for: the loading of spans,
+//! and merges of logs that scans read.
 //!
-//! In a hot span one get in [`HITS_PER_COUNT`] is counted, with that weight: a sum that all readers
-//! share is a cache line that they fight for. A read from disk is always counted, and asks for the
-//! span if the policy wants it.
-//!
-//! Thread safety: any thread. The only lock is the queue's, taken only where a load is asked for.
-//! Not here: what follows from the counts ([`crate::cache::spans`] decides,
-//! [`crate::rebalance::spans`] loads).
+//! Thread safety: any thread. The only lock is the queue's, taken only where a job is asked for.
+//! Not here: what is counted, and what follows from it ([`crate::memory_policy`]); loading
+//! ([`crate::rebalance::spans`]).
 
 use super::get::Lookup;
 use super::tables::Direction;
-use crate::chunk::{Chunk, Heat, View};
+use crate::chunk::{Chunk, View};
 use crate::engine::Engine;
-use crate::engine::caches::Caches;
 use crate::engine::work::Work;
 use crate::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
-/// One get in this many gets from RAM is counted; a power of two.
-const HITS_PER_COUNT: u32 = 16;
-/// One refill in this many refills from RAM is counted; a power of two.
-const REFILLS_PER_COUNT: u32 = 4;
-/// The largest number of disk reads that are counted for a scan of a span.
-const SCAN_READS_MAX: usize = 16;
 /// The cost of a scan's read of one run, as bytes of a merge that the disk reads and writes in one
 /// piece.
 const RUN_READ_BYTES: u64 = 32 << 10;
@@ -31,61 +21,13 @@ const RUN_READ_BYTES: u64 = 32 << 10;
 /// bytes.
 const MERGE_BYTES_LEAST: u64 = 512 << 10;
 
-/// Counts a get that the view's munk answered.
-#[inline]
-pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, lookup: &Lookup<'_>) {
-    let count = Heat::count(&chunk.heat.gets);
-    let sampled = count.is_multiple_of(HITS_PER_COUNT);
-    // Relaxed: a hint. Where there is room for all spans, the counts decide nothing.
-    if (sampled || !caches.all_fit.load(Ordering::Relaxed))
-        && let Some(munk) = &view.munk
-    {
-        let heat = munk.heat_of(lookup.key);
-        let reads = match heat.is_cool(1.0) {
-            true => 1.0,
-            false if sampled => HITS_PER_COUNT as f32,
-            false => return,
-        };
-        heat.touch(reads, Some(lookup.hash.bits() as u8), caches.spans.tick());
-    }
-}
-
 /// Counts a get that was answered from disk, and asks for the key's span if it is worth having.
 pub(super) fn miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View, lookup: &Lookup<'_>) {
-    Heat::count(&chunk.heat.gets_outside);
-    let caches = &engine.caches;
-    if !engine.core.options.advanced.munks {
-        return;
-    }
-    let Some(munk) = &view.munk else {
-        return ask_for_list(engine, chunk);
-    };
-    let (heat, tick) = (munk.heat_of(lookup.key), caches.spans.tick());
-    heat.touch(1.0, Some(lookup.hash.bits() as u8), tick);
-    let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
-    let bytes = munk.span_bytes();
-    let worth = caches.spans.worth(heat.worth(tick), bytes, row_bytes);
-    if caches.spans.wants(worth, bytes as u64) {
-        ask(&engine.work, chunk);
-    }
-}
-
-/// Counts a refill that a scan got from RAM. `ends` gives the first and last key of the refill, and
-/// is called only where it is counted.
-pub(super) fn refill_hit<'b>(
-    caches: &Caches,
-    chunk: &Chunk,
-    view: &View,
-    ends: impl FnOnce() -> Option<(&'b [u8], &'b [u8])>,
-) {
-    // Relaxed: a hint.
-    let count = chunk.heat.scans.load(Ordering::Relaxed);
-    if count.is_multiple_of(REFILLS_PER_COUNT)
-        && let Some(munk) = &view.munk
-        && let Some(ends) = ends()
+    if engine
+        .memory
+        .note_miss(chunk, view, lookup.key, lookup.hash)
     {
-        let reads = REFILLS_PER_COUNT as f32 * scan_reads(view);
-        munk.count_scan(ends.0, ends.1, reads, caches.spans.tick());
+        ask(&engine.work, chunk);
     }
 }
 
@@ -98,14 +40,12 @@ pub(super) fn wanted_by_scan(
     direction: Direction,
     from: Option<&[u8]>,
 ) -> Option<(Arc<Munk>, usize)> {
-    let spans = &engine.caches.spans;
     let munk = view.munk.as_ref()?;
     let span = match direction {
         Direction::Forward => munk.span_from(from),
         Direction::Backward => munk.span_below(from),
     };
-    let worth = munk.count_span(span, scan_reads(view), spans.tick());
-    if !spans.wants(worth, munk.span_bytes() as u64) {
+    if !engine.memory.note_absent(view, munk, span) {
         return None;
     }
     runs_read(engine, chunk, view, view.funk.runs.len());
@@ -115,8 +55,8 @@ pub(super) fn wanted_by_scan(
 /// Counts the refill of a scan from disk. If the chunk has no munk, it asks for one without spans,
 /// in which reads of spans are counted.
 pub(super) fn refill_miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View) {
-    if view.munk.is_none() && engine.core.options.advanced.munks {
-        ask_for_list(engine, chunk);
+    if engine.memory.should_count(chunk, view) {
+        ask(&engine.work, chunk);
     }
 }
 
@@ -141,19 +81,6 @@ pub(super) fn runs_read(engine: &Engine, chunk: &Arc<Chunk>, view: &View, reads:
             engine.work.push_merge(chunk, true);
         }
     }
-}
-
-/// Asks for a munk without any span, if the chunk is read enough for one.
-fn ask_for_list(engine: &Engine, chunk: &Arc<Chunk>) {
-    let least = engine.caches.list_heat_min.load(Ordering::Relaxed);
-    if chunk.heat.reads() >= f32::from_bits(least) {
-        ask(&engine.work, chunk);
-    }
-}
-
-/// The number of disk reads in a scan of a span: one for each run, and one for the base.
-fn scan_reads(view: &View) -> f32 {
-    (1 + view.funk.runs.len()).min(SCAN_READS_MAX) as f32
 }
 
 /// Queues the loading of the chunk's spans, once.

@@ -7,21 +7,19 @@
 //! create a file.
 
 use super::{counting, large_values, merges};
-use crate::cache::row::RowValue;
-use crate::cache::sample::Served;
 use crate::catalog::KeyspaceState;
 pub(crate) use crate::chunk::Lookup;
 use crate::chunk::{Chunk, Heat, InRam, View};
 use crate::engine::Engine;
-use crate::engine::caches::Caches;
 use crate::error::Result;
 use crate::expiry::{ReadPoint, ReadTime};
 use crate::funk::value_of;
+use crate::memory_policy::MemoryPolicy;
+use crate::memory_policy::row::RowValue;
 use crate::metrics::{Component, sample};
 use crate::plant::planted;
 use crate::record::RecordRef;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
 use crate::visibility::{Candidate, live};
@@ -71,9 +69,10 @@ fn search_funk(
     view: &View,
     lookup: &Lookup<'_>,
 ) -> Result<Option<(Component, Found)>> {
-    let (core, settings) = (&engine.core, &engine.caches.search_settings);
+    let core = &engine.core;
     let _inside = core.health.enter()?;
     let (key, hash, at) = (lookup.key, lookup.hash, lookup.at());
+    let settings = &core.search_settings;
     let found = view.funk.get(key, hash, at, settings, Some(&core.metrics));
     found.inspect_err(|error| chunk.note_damage(error))
 }
@@ -178,11 +177,11 @@ impl Get<'_> {
         component: Component,
         value: Option<Value>,
     ) -> Option<Value> {
-        let Engine { core, caches, .. } = self.engine;
+        let Engine { core, memory, .. } = self.engine;
         if component == Component::Munk {
-            counting::hit(caches, chunk, view, &self.lookup);
+            memory.note_hit(chunk, view, self.lookup.key, self.lookup.hash);
         }
-        let value = value.map(|value| handed_out(caches, value));
+        let value = value.map(|value| handed_out(memory, value));
         core.metrics
             .served(served_by(component, &value), self.started);
         value
@@ -195,12 +194,8 @@ impl Get<'_> {
         if !self.lookup.is_of_newest() {
             return None;
         }
-        let Engine { core, caches, .. } = self.engine;
-        let Lookup { key, hash, .. } = self.lookup;
-        let rows = caches.row_cache.as_ref()?;
-        let row = rows.find(view.row_tag.number()?, key, hash)?;
-        Heat::count(&chunk.heat.gets_outside);
-        caches.sampler.see(self.keyspace.id.0, hash, Served::Row);
+        let Engine { core, memory, .. } = self.engine;
+        let row = memory.find_row(chunk, view, self.lookup.key, self.lookup.hash)?;
         core.metrics.served(Component::RowCache, self.started);
         Some(value_of_row(row, self.lookup.time()))
     }
@@ -213,7 +208,7 @@ impl Get<'_> {
         view: &Arc<View>,
         hidden_below: Version,
     ) -> Result<Option<Value>> {
-        let Engine { core, caches, .. } = self.engine;
+        let Engine { core, memory, .. } = self.engine;
         counting::miss(self.engine, chunk, view, &self.lookup);
         let search = || search_funk(self.engine, chunk, view, &self.lookup);
         let (found, searched) = core.metrics.pauses.read.timed(search);
@@ -236,7 +231,7 @@ impl Get<'_> {
         core.metrics.searched(component, searched);
         if self.lookup.is_of_newest() {
             let Lookup { key, hash, .. } = self.lookup;
-            caches.sampler.see(self.keyspace.id.0, hash, Served::Table);
+            memory.note_no_row(chunk, hash);
             if !is_deleted_soon(view, key, version) {
                 self.fill_row(chunk, view, &value, expires);
             }
@@ -252,7 +247,7 @@ impl Get<'_> {
         let folded = merges::get(engine, self.keyspace, view, lookup, apart);
         let folded = folded.inspect_err(|error| chunk.note_damage(error))?;
         match folded.component {
-            Component::Munk => counting::hit(&engine.caches, chunk, view, lookup),
+            Component::Munk => engine.memory.note_hit(chunk, view, lookup.key, lookup.hash),
             Component::Delta => {}
             _ => counting::miss(engine, chunk, view, lookup),
         }
@@ -281,12 +276,9 @@ impl Get<'_> {
     /// lookup from the root gives the same view, and no delta of it has the key by now. A check of
     /// the chunk that was looked up would not do: after a split its last view stays for ever.
     fn fill_row(&self, chunk: &Chunk, view: &Arc<View>, value: &Value, expires: Option<Time>) {
-        let Engine { core, caches, .. } = self.engine;
+        let Engine { core, memory, .. } = self.engine;
         let Lookup { key, hash, .. } = self.lookup;
-        let Some(rows) = &caches.row_cache else {
-            return;
-        };
-        if value.stored().len() > core.options.row_bytes_max() {
+        if !memory.may_fill_row(value.stored().len()) {
             return;
         }
         if core.choices.of(self.keyspace.id).row_cache == Some(false) {
@@ -300,7 +292,7 @@ impl Get<'_> {
             expires,
             is_apart: value.is_apart(),
         };
-        rows.insert_until_if(tag, key, hash, row, || {
+        memory.fill_row(tag, key, hash, row, || {
             let guard = reclaim::pin();
             let now = self.keyspace.index.load(&guard).get().find(key);
             let now = now.view.load(&guard);
@@ -315,9 +307,8 @@ impl Get<'_> {
 
 /// A value in RAM as the caller gets it.
 #[inline]
-fn handed_out(caches: &Caches, value: Value) -> Value {
-    // Relaxed: a hint.
-    match caches.copies_values.load(Ordering::Relaxed) {
+fn handed_out(memory: &MemoryPolicy, value: Value) -> Value {
+    match memory.copies_values() {
         true => value.detached(),
         false => value,
     }

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::cache::row::RowCache;
 use crate::funk::log_index::{Candidates, LogIndex, Position};
 use crate::memory::Ledger;
+use crate::memory_policy::row::RowCache;
 use crate::options::RowPolicy;
 use crate::record::RecordRef;
 use evendb_storage::Kind;

@@ -32,7 +32,7 @@ use crate::error::Result;
 use crate::expiry::ReadTime;
 use crate::memory::Ledger;
 use crate::metrics::{Component, Metrics};
-use crate::options::LogSearch;
+use crate::options::{LogSearch, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lazy::LazyArc;
@@ -95,6 +95,16 @@ const FALLBACK_SECTIONS: usize = 16;
 const FALLBACK_RECORDS_MIN: usize = 64;
 
 impl SearchSettings {
+    /// The settings for a database with these options, which charges this ledger.
+    pub(crate) fn of(options: &Options, ledger: Ledger) -> SearchSettings {
+        SearchSettings {
+            search: options.advanced.log_search,
+            reads_sections: options.advanced.reads_sections,
+            log_bytes_max: options.chunk_bytes_max() / 5,
+            ledger,
+        }
+    }
+
     pub(crate) fn empty(&self) -> Search {
         match self.search {
             LogSearch::Index => Search::Index(Arc::new(LogIndex::with_capacity(0, self.ledger))),

@@ -21,7 +21,7 @@
 //!
 //! Thread safety: relaxed loads and stores. A race loses one observation. Ticks wrap: after 8192
 //! half-lives without a touch a sum may look younger than it is. Not here: what follows from the
-//! heat ([`crate::cache::spans`]).
+//! heat ([`crate::memory_policy`]).
 
 // Not an atomic of the seam: it orders no other data, so the models need not step through it.
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -515,6 +515,11 @@ impl Admission {
         self.debt_pressure.load(Ordering::Relaxed) as f64 / DEBT_PRESSURE_MAX as f64
     }
 
+    /// Whether puts wait for reorganisation, or are about to.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.fullness() > 0.7 || self.debt_share() > 0.2
+    }
+
     fn has_ring(&self) -> bool {
         self.ring.limit() != 0
     }

@@ -17,11 +17,11 @@
 //! whose gauges are zero. Slot 0 is shared: by structures made outside of an engine, and by engines
 //! that find no other slot.
 //!
-//! **Caps.** [`cache_bytes`](crate::memory_shares::cache_bytes) is what munks and rows may take
-//! together now: the budget without the reserve and without everything else that is charged. Tables
-//! and log searches are evicted above their share
-//! ([`MemoryLimits`](crate::memory_shares::MemoryLimits)). The reserve is for uncounted memory:
-//! stacks, small allocations, and memory that the allocator holds but has not given out.
+//! **Caps.** The memory policy ([`crate::memory_policy`]) says what each use may have. Munks and
+//! rows may take together what is left of the budget without the reserve and without everything
+//! else that is charged. Tables and log searches are evicted above their share. The reserve is for
+//! uncounted memory: stacks, small allocations, and memory that the allocator holds but has not
+//! given out.
 //!
 //! Thread safety: gauges are atomics that order no other data. Not here: which munks, rows, tables
 //! and searches go.

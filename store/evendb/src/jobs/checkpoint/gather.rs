@@ -171,7 +171,7 @@ impl<'c> Gatherer<'c> {
     fn pass_on(&mut self) -> Result<()> {
         self.batch.depth = pace::writes_ahead(self.core);
         let alone = self.core.manual() || cfg!(any(evendb_loom, evendb_shuttle));
-        if self.helper.is_none() && !alone && pace::is_behind(self.core) {
+        if self.helper.is_none() && !alone && self.core.admission.is_behind() {
             self.helper = Helper::start(self.container);
         }
         match &mut self.helper {

@@ -119,7 +119,9 @@ impl<'a> Joining<'a> {
         }
         let load = self.of.core.options.chunk_bytes_max() / LOG_LOADED_PART;
         let search = match self.funk.search.get() {
-            None if self.funk.log_bytes() <= load => self.funk.search(self.of.search).ok(),
+            None if self.funk.log_bytes() <= load => {
+                self.funk.search(&self.of.core.search_settings).ok()
+            }
             search => search,
         };
         // With many keys a filter would nearly always report one by mistake.

@@ -43,9 +43,9 @@ use crate::engine::{Engine, JobContext};
 use crate::error::{Error, Result};
 use crate::files::LOCK;
 use crate::full_disk::Need;
-use crate::funk::SearchSettings;
 use crate::kept_changes::RingToKeep;
 use crate::manifest::edit::{Change, Place};
+use crate::memory_policy::MemoryPolicy;
 use crate::pace::{self, Rest};
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ use std::time::Instant;
 struct Runs<'e> {
     core: &'e Core,
     disk: &'e Disk,
-    search: &'e SearchSettings,
+    memory: &'e MemoryPolicy,
     /// This checkpoint, and the next one.
     number: u64,
     next: u64,
@@ -141,7 +141,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     );
     let mut rest = Rest::new(core);
     for run in runs {
-        publish_run(&engine.jobs(), &engine.caches, run);
+        publish_run(&engine.jobs(), run);
         rest.take_if_due(core, pace::checkpoint_rest(core));
     }
     note_completed(engine, of.number);
@@ -168,7 +168,7 @@ fn move_version(engine: &Engine) -> (Runs<'_>, u64) {
     let of = Runs {
         core,
         disk: &engine.disk,
-        search: &engine.caches.search_settings,
+        memory: &engine.memory,
         number,
         next: number + 1,
         horizon,
@@ -243,7 +243,7 @@ fn write_runs(of: &Runs<'_>, flow: &Flow, runs: &mut Vec<PendingRun>) -> Result<
         queue.sort_by(|a, b| (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low)));
         for (index, (chunk, _)) in queue.iter().enumerate() {
             rest.take_if_due(core, pace::checkpoint_rest(core));
-            let Some(run) = begin_run(core, chunk, number, of.next) else {
+            let Some(run) = begin_run(of, chunk) else {
                 continue;
             };
             runs.push(run);
@@ -333,6 +333,7 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
         disk,
         flow,
         work,
+        ..
     } = context;
     let out_of_room = error.kind().is_for_want();
     let mut dirty = Vec::new();

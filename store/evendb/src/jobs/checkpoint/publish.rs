@@ -12,30 +12,31 @@ use super::run::PendingRun;
 use super::table::NewTable;
 use crate::chunk::{Frozen, RunStage, View};
 use crate::engine::JobContext;
-use crate::engine::caches::Caches;
+use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::Role;
-use crate::memory_shares;
+use crate::memory_policy::MemoryPolicy;
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, reclaim};
 use evendb_storage::key_hash::RamHash;
 
 /// Steps 6 and 7 for one chunk.
-pub(super) fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
+pub(super) fn publish_run(context: &JobContext<'_>, run: PendingRun) {
     let &JobContext {
         core,
         disk,
         flow,
+        memory,
         work,
     } = context;
     let chunk = &run.chunk;
     let funk = chunk.view.load_full().funk.clone();
-    let new_funk = Arc::new(extended_funk(disk, caches, &funk, &run.tables));
+    let new_funk = Arc::new(extended_funk(core, disk, &funk, &run.tables));
     if !(planted!(core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
         let oldest_last = planted!(core.options, OlderRowStays);
-        update_rows(caches, &run, oldest_last);
+        update_rows(memory, &run, oldest_last);
     }
     for frozen in &run.deltas {
         frozen.delta.note_durable();
@@ -72,8 +73,8 @@ pub(super) fn publish_run(context: &JobContext<'_>, caches: &Caches, run: Pendin
         chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
     }
     let view = chunk.view.load_full();
-    let many = memory_shares::log_runs_merge(core, chunk, &view);
-    if view.funk.has_sorted_runs(many) {
+    let limits = memory.log_runs(chunk, &view);
+    if view.funk.has_sorted_runs(limits.merged_from) {
         work.push_merge(chunk, false);
     }
     match absorbs {
@@ -82,11 +83,11 @@ pub(super) fn publish_run(context: &JobContext<'_>, caches: &Caches, run: Pendin
     }
 }
 
-fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable]) -> Funk {
+fn extended_funk(core: &Core, disk: &Disk, funk: &Funk, tables: &[NewTable]) -> Funk {
     let mut base = funk.base.clone();
     let mut runs = funk.runs.clone();
     let mut run_end = funk.run_end;
-    let mut search = funk.extensible_search(&caches.search_settings);
+    let mut search = funk.extensible_search(&core.search_settings);
     let mut shared = funk.search_shared;
     for table in tables {
         let handle = disk.tables.acquire(&table.part);
@@ -121,10 +122,10 @@ fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable])
 
 /// Gives cached rows of the run's keys their new value, or removes them. (`oldest_last` is a
 /// planted fault.)
-fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
-    let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
+fn update_rows(memory: &MemoryPolicy, run: &PendingRun, oldest_last: bool) {
+    if !memory.has_rows() {
         return;
-    };
+    }
     // A range deletion that comes meanwhile leaves no row of these keys: while a delta has these
     // keys, no row is filled.
     let Some(tag) = run.chunk.view.load_full().row_tag.number() else {
@@ -150,7 +151,7 @@ fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
                     .kind()
                     .is_put()
                     .then(|| (record.kind(), record.value()));
-                rows.update_stored(tag, key, RamHash::of(key), value);
+                memory.note_newest(tag, key, RamHash::of(key), value);
             }
             keys.cursor.next();
         }

@@ -17,13 +17,11 @@ use super::joining::Joining;
 use super::table::{BuiltTable, NewTable, TableShape, build_table};
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Frozen, RunStage};
-use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::error::Result;
 use crate::files::CONTAINER;
 use crate::funk::Funk;
 use crate::manifest::edit::{CoverRecord, Role};
-use crate::memory_shares;
 use crate::merge::count::Count;
 use crate::merge::{Merge, RecordSource, Source};
 use crate::pace;
@@ -61,18 +59,14 @@ impl PendingRun {
 
 /// Takes the deltas of a chunk that belong to checkpoint `number`. From here to the end of the
 /// checkpoint no layout change takes effect on the chunk.
-pub(super) fn begin_run(
-    core: &Core,
-    chunk: &Arc<Chunk>,
-    number: u64,
-    next: u64,
-) -> Option<PendingRun> {
+pub(super) fn begin_run(of: &Runs<'_>, chunk: &Arc<Chunk>) -> Option<PendingRun> {
+    let number = of.number;
     let mut writer = chunk.latch.lock();
     if writer.retired || writer.run != RunStage::None {
         return None;
     }
     if writer.active.checkpoint() <= number {
-        chunk.freeze(&mut writer, next, &core.admission);
+        chunk.freeze(&mut writer, of.next, &of.core.admission);
     }
     let view = chunk.view.load_full();
     chunk.assert_view(&view, "to be flushed");
@@ -92,7 +86,7 @@ pub(super) fn begin_run(
         return None;
     }
     let may_join_base = !writer.rebalancing
-        && view.funk.base.len() < memory_shares::base_tables_max(core)
+        && view.funk.base.len() < of.memory.base_tables_max()
         && !deltas.is_empty()
         && reaches_above(&deltas, &view.funk);
     writer.run = match may_join_base {

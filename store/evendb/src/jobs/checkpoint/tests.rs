@@ -4,6 +4,7 @@ use super::gather::WRITE_BYTES;
 use super::*;
 use crate::error::ErrorKind;
 use crate::files::CONTAINER;
+use crate::memory_policy::row::RowValue;
 use crate::plant::Plant;
 use crate::rebalance::bench::Bench;
 use evendb_storage::key_hash::RamHash;
@@ -16,7 +17,7 @@ fn written(bench: &Bench) -> (u64, Vec<PendingRun>) {
     let of = Runs {
         core: &bench.core,
         disk: &bench.disk,
-        search: &bench.caches.search_settings,
+        memory: &bench.memory,
         number,
         next,
         horizon: bench.core.clock.horizon(),
@@ -32,7 +33,7 @@ impl Bench {
         let (number, runs) = written(self);
         complete(&self.core, &self.disk, number, Lsn(0), &runs).unwrap();
         for run in runs {
-            publish_run(&self.context(), &self.caches, run);
+            publish_run(&self.context(), run);
         }
     }
 }
@@ -110,7 +111,7 @@ fn runs_are_written_then_named_then_seen() {
     assert_eq!(completed, number);
 
     for run in runs {
-        publish_run(&bench.context(), &bench.caches, run);
+        publish_run(&bench.context(), run);
     }
     let view = chunk.view.load_full();
     assert_eq!(chunk.latch.lock().run, RunStage::None);
@@ -158,7 +159,7 @@ fn a_chunk_is_rewritten_while_its_run_is_written() {
     complete(&bench.core, &bench.disk, number, Lsn(0), &runs).unwrap();
     assert_eq!(chunk.latch.lock().run, RunStage::Named);
     for run in runs {
-        publish_run(&bench.context(), &bench.caches, run);
+        publish_run(&bench.context(), run);
     }
     let funk = chunk.view.load_full().funk.clone();
     assert_eq!((funk.base.len(), funk.runs.len()), (1, 1), "it came later");
@@ -182,7 +183,7 @@ fn only_keys_above_all_others_may_join_the_base() {
         assert_eq!(bench.chunk().latch.lock().run, stage, "{keys:?}");
         complete(&bench.core, &bench.disk, number, Lsn(0), &runs).unwrap();
         for run in runs {
-            publish_run(&bench.context(), &bench.caches, run);
+            publish_run(&bench.context(), run);
         }
         named_is_seen(&bench, &bench.chunk());
     }
@@ -217,7 +218,7 @@ fn newest_on_disk(bench: &Bench, number: u32) -> u8 {
     let key = format!("{number:08}").into_bytes();
     let funk = bench.chunk().view.load_full().funk.clone();
     let (hash, newest) = (RamHash::of(&key), bench.core.clock.now());
-    let settings = &bench.caches.search_settings;
+    let settings = &bench.core.search_settings;
     let found = funk.get(&key, hash, newest, settings, None);
     let (_, found) = found.unwrap().expect("it was put");
     crate::funk::value_of(found, crate::expiry::ReadTime::At(evendb_storage::Time(0)))
@@ -320,9 +321,18 @@ fn row_after_two_deltas(plant: Plant) -> Option<u8> {
     let chunk = bench.chunk();
     let (key, hash) = (b"00000001", RamHash::of(b"00000001"));
     let tag = chunk.view.load_full().row_tag.number().expect("a number");
-    let rows = bench.caches.row_cache.as_ref().expect("a row cache");
-    rows.insert_if(tag, key, hash, &[1; 92], || true);
-    assert!(rows.get(tag, key, hash).is_some());
+    let row = RowValue {
+        value: &[1; 92],
+        expires: None,
+        is_apart: false,
+    };
+    bench.memory.fill_row(tag, key, hash, row, || true);
+    let row = |bench: &Bench| {
+        bench
+            .memory
+            .find_row(&chunk, &chunk.view.load_full(), key, hash)
+    };
+    assert!(row(&bench).is_some());
     bench.put(0..10, 2);
     {
         let mut writer = chunk.latch.lock();
@@ -331,8 +341,7 @@ fn row_after_two_deltas(plant: Plant) -> Option<u8> {
     }
     bench.put(0..10, 3);
     bench.checkpoint();
-    let rows = bench.caches.row_cache.as_ref().expect("a row cache");
-    rows.get(tag, key, hash).map(|value| value[0])
+    row(&bench).map(|row| row.value()[0])
 }
 
 #[test]

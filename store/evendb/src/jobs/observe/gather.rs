@@ -19,8 +19,8 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
     let memory = &mut stats.memory;
     memory.budget = engine.core.options.memory_budget;
     memory.deltas = engine.core.admission.delta_used();
-    memory.row_cache = engine.caches.row_bytes();
-    stats.spans_to_warm = engine.caches.spans_to_warm();
+    memory.row_cache = engine.memory.row_bytes();
+    stats.spans_to_warm = engine.memory.spans_to_warm();
     memory.commit_log = match &engine.log.commit_log {
         Some(log) if log.is_mapped() => log.bytes_in_memory(),
         _ => 0,

@@ -7,14 +7,12 @@ use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::delta_sources;
 use crate::chunk::{Chunk, Frozen, View};
 use crate::engine::JobContext;
-use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::engine::work::Work;
 use crate::files::CONTAINER;
 use crate::full_disk::{self, FullDisk};
-use crate::funk::SearchSettings;
 use crate::funk::container::Container;
 use crate::funk::extents::Extents;
 use crate::funk::tables::Tables;
@@ -22,6 +20,7 @@ use crate::manifest::edit::ChunkRecord;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::Manifest;
 use crate::memory::LedgerOwner;
+use crate::memory_policy::MemoryPolicy;
 use crate::merge::Merge;
 use crate::opening::keyspace::new_keyspace;
 use crate::options::{KeyspaceOptions, Options};
@@ -45,8 +44,8 @@ pub(crate) struct Bench {
     pub(crate) core: Core,
     pub(crate) disk: Disk,
     pub(crate) flow: Flow,
+    pub(crate) memory: MemoryPolicy,
     pub(crate) work: Work,
-    pub(crate) caches: Caches,
     pub(crate) catalog: Catalog,
     pub(crate) keyspace: Arc<KeyspaceState>,
     /// The expected content of the keyspace.
@@ -82,13 +81,7 @@ impl Bench {
         let chunk_max = options.chunk_bytes_max();
         let ballast = full_disk::ballast(vfs.clone(), dir, chunk_max, deltas_max, 0);
         let admission = Arc::new(Admission::new(0, deltas_max));
-        let search_settings = SearchSettings {
-            search: options.advanced.log_search,
-            reads_sections: options.advanced.reads_sections,
-            log_bytes_max: options.chunk_bytes_max() / 5,
-            ledger,
-        };
-        let caches = Caches::new(&options, search_settings);
+        let memory = MemoryPolicy::new(&options, ledger, admission.clone(), None);
         let clock = Clock::new(Version(1 << CHECKPOINT_SHIFT));
         let tags = Arc::default();
         let core = Core::new(options, clock, admission, owner, tags, value_files);
@@ -102,8 +95,8 @@ impl Bench {
             core,
             disk,
             flow: Flow::new(0, Vec::new()),
+            memory,
             work: Work::default(),
-            caches,
             catalog: Catalog::new(BTreeMap::from([("bench".to_owned(), keyspace.clone())])),
             keyspace,
             model: BTreeMap::new(),
@@ -115,6 +108,7 @@ impl Bench {
             core: &self.core,
             disk: &self.disk,
             flow: &self.flow,
+            memory: &self.memory,
             work: &self.work,
         }
     }

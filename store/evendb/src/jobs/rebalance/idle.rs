@@ -71,6 +71,7 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
         disk,
         flow,
         work,
+        ..
     } = context;
     let owed = work.is_busy() || disk.full_disk.is_owed();
     {

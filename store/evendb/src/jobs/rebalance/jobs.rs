@@ -14,7 +14,6 @@ use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::joining::stretch_bytes_min;
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
-use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::space::Space;
@@ -31,8 +30,8 @@ use crate::rebalance::covered_tables::{self, Hidden};
 use crate::rebalance::{expired_tables, layout, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::trace;
 use crate::version::clock::checkpoint_of;
-use crate::{pace, trace};
 use evendb_storage::codec::hash_key;
 
 /// The number of edits that may wait for upkeep to make them durable.
@@ -70,7 +69,6 @@ pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()
 /// the database.
 pub(crate) fn maintain(
     context: &JobContext<'_>,
-    caches: &Caches,
     catalog: &Catalog,
     space: &Space,
     chunk: &Arc<Chunk>,
@@ -79,6 +77,7 @@ pub(crate) fn maintain(
         core,
         disk,
         flow,
+        memory,
         work,
     } = context;
     let Some(keyspace) = catalog.keyspace_of(chunk) else {
@@ -105,7 +104,7 @@ pub(crate) fn maintain(
         let view = chunk.view.load_full();
         match decide(core, space, &keyspace, chunk, &view) {
             Decision::None => break,
-            Decision::Absorb => worked |= munks::absorb_or_evict(core, caches, chunk),
+            Decision::Absorb => worked |= munks::absorb_or_evict(core, memory, chunk),
             Decision::RebalanceFunk => {
                 munks::absorb(core, chunk);
                 ask_ahead(context, catalog, space, chunk);
@@ -143,7 +142,7 @@ pub(crate) fn maintain(
 /// chunk ahead for each worker.
 fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: &Arc<Chunk>) {
     let &JobContext { core, work, .. } = context;
-    let Some(next) = work.next_to_ask(core.options.workers, pace::is_behind(core)) else {
+    let Some(next) = work.next_to_ask(core.options.workers, core.admission.is_behind()) else {
         return;
     };
     let ask = |chunk: &Chunk, view: &View| {

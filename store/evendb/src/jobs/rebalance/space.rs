@@ -21,7 +21,6 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::idle::Idle;
 use crate::engine::space::Space;
-use crate::engine::work::Work;
 use crate::engine::{Engine, JobContext};
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS};
 use crate::funk::container::GROW_BYTES_MIN;
@@ -78,9 +77,7 @@ pub(crate) fn space_round(
     idle: &Idle,
     now: bool,
 ) {
-    let &JobContext {
-        core, disk, work, ..
-    } = context;
+    let &JobContext { core, disk, .. } = context;
     if core.health.failure().is_some() || disk.manifest.is_none() {
         return;
     }
@@ -92,7 +89,7 @@ pub(crate) fn space_round(
         return;
     }
     let started = Instant::now();
-    let sums = look_at_chunks(core, catalog, work, space);
+    let sums = look_at_chunks(context, catalog, space);
     divide(core, space, &sums);
     let half = core.options.delta_bytes_max() / 2;
     // Workers always have a few chunks to do, so a little waiting work is no debt.
@@ -108,7 +105,8 @@ pub(crate) fn space_round(
     *last = Some((Instant::now(), started.elapsed()));
 }
 
-fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) -> SpaceSums {
+fn look_at_chunks(context: &JobContext<'_>, catalog: &Catalog, space: &Space) -> SpaceSums {
+    let &JobContext { core, work, .. } = context;
     let mut sums = SpaceSums::default();
     let percent = core.options.advanced.value_file_live_percent;
     core.value_files.look_for_files_to_empty(percent);
@@ -144,7 +142,7 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
         }
         sums.add(&stats, &limits);
         // Merges that lower this backpressure are under way.
-        let mergeable = log_merge::mergeable_bytes(core, chunk, &view);
+        let mergeable = log_merge::mergeable_bytes(context, chunk, &view);
         if mergeable > 0 {
             sums.mergeable += mergeable;
             work.push_merge(chunk, false);

@@ -2,23 +2,19 @@
 //! there after it.
 
 use super::bench::Bench;
-use super::{idle, jobs, layout, log_merge, munks, rewrite, space, spans};
+use super::{idle, jobs, layout, log_merge, munks, rewrite, space, spans, tending};
 use crate::Db;
 use crate::chunk::{Chunk, Heat, View};
-use crate::commit_log::Lsn;
 use crate::engine::idle::Idle;
-use crate::engine::log::{History, Log};
 use crate::engine::space::Space;
 use crate::engine::work::Job;
 use crate::funk::tables::TableHandle;
 use crate::memory::{Charge, Use};
-use crate::memory_shares;
 use crate::munk::Munk;
 use crate::options::{Compression, KeyspaceOptions, Options};
 use crate::plant::Plant;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, reclaim};
-use crate::value_extents::ValueExtents;
 use evendb_storage::vfs::SimVfs;
 
 fn view(chunk: &Chunk) -> Arc<View> {
@@ -198,26 +194,26 @@ fn a_munk_that_is_hardly_read_goes_where_puts_are_about_to_wait() {
         assert!(view(&chunk).frozen.iter().any(|frozen| frozen.durable));
     };
     put(&mut bench, 3);
-    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    assert!(munks::absorb_or_evict(&bench.core, &bench.memory, &chunk));
     assert!(view(&chunk).munk.is_some(), "puts have room");
     let room = bench.core.options.delta_bytes_max() * 8 / 10;
     bench.core.admission.adopt(0, room);
     put(&mut bench, 4);
-    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    assert!(munks::absorb_or_evict(&bench.core, &bench.memory, &chunk));
     assert!(view(&chunk).munk.is_some(), "there is memory for most");
-    bench.caches.pressed_rounds.store(100, Ordering::Relaxed);
+    (0..100).for_each(|_| bench.memory.note_pressure());
     put(&mut bench, 4);
     chunk.heat.gets.store(50, Ordering::Relaxed);
-    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    assert!(munks::absorb_or_evict(&bench.core, &bench.memory, &chunk));
     assert!(view(&chunk).munk.is_some(), "it is read");
     chunk.heat.gets.store(0, Ordering::Relaxed);
     assert!(
-        !munks::absorb_or_evict(&bench.core, &bench.caches, &chunk),
+        !munks::absorb_or_evict(&bench.core, &bench.memory, &chunk),
         "nothing waits for it"
     );
     assert!(view(&chunk).munk.is_some());
     put(&mut bench, 5);
-    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    assert!(munks::absorb_or_evict(&bench.core, &bench.memory, &chunk));
     let after = view(&chunk);
     assert!(after.munk.is_none() && after.frozen.is_empty());
     bench.core.admission.release_delta(room);
@@ -383,16 +379,7 @@ fn a_look_at_a_chunk_that_is_too_large_splits_it() {
     bench.checkpoint();
     let chunk = bench.chunk();
     let space = Space::default();
-    let look = |chunk| {
-        jobs::maintain(
-            &bench.context(),
-            &bench.caches,
-            &bench.catalog,
-            &space,
-            chunk,
-        )
-        .unwrap()
-    };
+    let look = |chunk| jobs::maintain(&bench.context(), &bench.catalog, &space, chunk).unwrap();
     assert!(look(&chunk));
     let new = bench.chunks();
     assert!(new.len() > 1);
@@ -448,19 +435,6 @@ fn a_space_round_finds_the_garbage_of_the_logs() {
     round(true);
     let stats = *space.stats.lock();
     assert_eq!((stats.tombstones, stats.garbage_log_bytes), (0, 0));
-}
-
-fn no_log(bench: &Bench) -> Log {
-    let extents = ValueExtents::new(bench.disk.vfs.clone(), &bench.disk.dir, &[]);
-    Log {
-        commit_log: None,
-        value_extents: Arc::new(extents),
-        epoch_start: Lsn(0),
-        ring_bytes: 0,
-        is_stuck: AtomicBool::new(false),
-        inherits: AtomicBool::new(false),
-        history: History::default(),
-    }
 }
 
 /// A chunk of many spans with a log; no span is resident.
@@ -592,27 +566,22 @@ fn spans_are_chosen_in_any_order() {
 #[test]
 fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     let (bench, chunk) = many_spans();
-    let log = no_log(&bench);
-    let (core, caches) = (&bench.core, &bench.caches);
-    let round = || {
-        munks::munk_round(core, &bench.disk, &log, caches, &bench.catalog, &bench.work);
-    };
-    let load = || {
-        spans::load_wanted(core, &bench.disk, &log, caches, &bench.work, &chunk).unwrap();
-    };
+    let (context, memory) = (bench.context(), &bench.memory);
+    let round = || tending::memory_round(&context, &bench.catalog);
+    let load = || spans::load_wanted(&context, &chunk).unwrap();
     let touch = |span: usize, reads: f32| {
         let munk = munk(&chunk);
         let low = munk.limits(span).0.to_vec();
         for turn in 0..8u64 {
             let heat = munk.heat_of(&low);
-            heat.touch(reads / 8.0, Some(turn as u8), caches.spans.tick());
+            heat.touch(reads / 8.0, Some(turn as u8), memory.tick());
         }
     };
     // Evicted spans count until they are reclaimed, which readers in other threads of this process
     // may delay.
     let until_there_is_room = || {
         let mut rounds = 0;
-        while !caches.spans.has_room() {
+        while !memory.has_room() {
             assert!(rounds < 10_000, "memory that is given up comes back");
             rounds += 1;
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -622,7 +591,7 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     };
     round();
     until_there_is_room();
-    caches.all_fit.store(false, Ordering::Relaxed);
+    assert!(!memory.note_fit(u64::MAX, 0), "not all fits");
     load();
     assert_eq!(there(&chunk), [0usize; 0], "nothing was missed");
     touch(2, 8.0);
@@ -636,8 +605,8 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     // Memory that munks have given up but that stays taken: the next rounds have to make room
     // little by little.
     chunk.heat.gets.store(10_000, Ordering::Relaxed);
-    let most = 3 * memory_shares::cache_bytes(core, &log) as usize;
-    let charge = Charge::new(core.ledger(), Use::Munks, most);
+    let most = 3 * memory.cache_bytes() as usize;
+    let charge = Charge::new(bench.core.ledger(), Use::Munks, most);
     touch(7, 100.0);
     (0..1000).for_each(|_| round());
     assert_eq!(
@@ -645,29 +614,11 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
         0,
         "they are counted"
     );
-    assert!(!caches.spans.has_room());
+    assert!(!memory.has_room());
     assert!(there(&chunk).len() < loaded.len());
     bench.check();
     drop(charge);
     until_there_is_room();
-}
-
-#[test]
-fn memory_that_was_given_up_counts_little_by_little_and_small_holes_at_once() {
-    let max = 1 << 20;
-    let step = munks::others_after(0, max, 0, max);
-    assert!(
-        step > 0 && step <= max / 100,
-        "it may be reclaimed the next moment"
-    );
-    let mut others = 0;
-    let rounds = (0..1000).find(|_| {
-        others = munks::others_after(others, max / 2, 0, max);
-        others == max / 2
-    });
-    assert!(rounds.is_some_and(|rounds| rounds > 50), "{rounds:?}");
-    assert_eq!(munks::others_after(others, 7, 0, max), 7, "what came back");
-    assert_eq!(munks::others_after(0, max, max / 2, max), max / 2);
 }
 
 fn opened(memory_budget: u64, plant: Plant) -> Db {

@@ -32,9 +32,9 @@ use crate::engine::disk::Disk;
 use crate::engine::log::Log;
 use crate::engine::work::{Job, NamedChunk};
 use crate::error::{Error, ErrorKind, Result};
-use crate::rebalance::{idle, jobs, log_merge, munks, space, spans, warm};
+use crate::rebalance::{idle, jobs, log_merge, munks, space, spans, tending, warm};
 use crate::sync::atomic::Ordering;
-use crate::{checkpoint, fork, log_room, making_room, memory_shares, observe, trace};
+use crate::{checkpoint, fork, log_room, making_room, observe, trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use staff::start;
@@ -68,15 +68,14 @@ fn run_job(engine: &Engine, job: &Job) -> bool {
         }),
         Job::Absorb(named) => there(named).is_some_and(|chunk| {
             if let Some(_token) = chunk.try_token() {
-                munks::absorb_or_evict(&engine.core, &engine.caches, &chunk);
+                munks::absorb_or_evict(&engine.core, &engine.memory, &chunk);
             }
             engine.work.push_maintenance(&chunk);
             false
         }),
         Job::Load(named) => there(named).is_some_and(|chunk| {
-            let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
-            let (caches, work) = (&engine.caches, &engine.work);
-            drop(spans::load_wanted(core, disk, log, caches, work, &chunk));
+            // A failure has marked the chunk.
+            let _ = spans::load_wanted(&engine.jobs(), &chunk);
             false
         }),
         Job::Merge(named) => {
@@ -127,8 +126,8 @@ pub(crate) fn relieve(engine: &Engine) {
     let relieved =
         checkpoint_to_short_logs(engine).and_then(|()| making_room::maintain_all(engine));
     if relieved.is_ok() {
-        memory_shares::tend_memory(engine);
-        munk_round(engine);
+        tending::tend_memory(engine);
+        tending::memory_round(&engine.jobs(), &engine.catalog);
         space_round(engine, true);
         run_queued_jobs(engine);
     }
@@ -254,18 +253,6 @@ fn finish_jobs(engine: &Engine, collect: fn(&Core, &Disk)) -> Result<()> {
     Ok(())
 }
 
-/// Runs [`munks::munk_round`] over the whole database.
-pub(crate) fn munk_round(engine: &Engine) {
-    munks::munk_round(
-        &engine.core,
-        &engine.disk,
-        &engine.log,
-        &engine.caches,
-        &engine.catalog,
-        &engine.work,
-    );
-}
-
 /// Runs [`space::space_round`] over the whole database.
 fn space_round(engine: &Engine, now: bool) {
     let (catalog, space) = (&engine.catalog, &engine.space);
@@ -352,7 +339,7 @@ pub(crate) fn checkpoint_at_lap(engine: &Engine) -> Result<()> {
         engine
             .log
             .commit_log
-            .as_ref()
+            .as_deref()
             .is_none_or(CommitLog::begin_lap)
     };
     if !begins(engine) {

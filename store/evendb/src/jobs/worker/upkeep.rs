@@ -26,11 +26,11 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::staff::ThreadRole;
 use crate::engine::work::{TICK, Work};
-use crate::rebalance::{expired_tables, idle, munks, space, warm};
+use crate::rebalance::{expired_tables, idle, space, tending, warm};
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim;
 use crate::worker::{self, staff};
-use crate::{checkpoint, log_room, making_room, memory_shares, observe};
+use crate::{checkpoint, log_room, making_room, observe};
 use std::time::{Duration, Instant};
 
 /// The time between two looks while puts wait for memory that readers may still have pinned.
@@ -52,7 +52,7 @@ struct Upkeep {
     interval: Duration,
     last_checkpoint: Instant,
     last_round: Instant,
-    last_munk_round: Instant,
+    last_memory_round: Instant,
     deletes_before: u64,
     covered_before: u64,
     /// The counters in the last round; when they last changed or something was owed; and the number
@@ -129,7 +129,7 @@ impl Upkeep {
             },
             last_checkpoint: now,
             last_round: now,
-            last_munk_round: now,
+            last_memory_round: now,
             deletes_before: 0,
             covered_before: 0,
             // A call may have come before this thread did.
@@ -191,11 +191,11 @@ impl Upkeep {
     fn round(&mut self, engine: &Engine) {
         self.last_round = Instant::now();
         space::room_ahead(engine);
-        memory_shares::tend_memory(engine);
-        let since = self.last_munk_round.elapsed();
-        if munks::munk_round_due(&engine.core, &engine.log, &engine.caches, since) {
-            self.last_munk_round = Instant::now();
-            worker::munk_round(engine);
+        tending::tend_memory(engine);
+        let since = self.last_memory_round.elapsed();
+        if engine.memory.is_round_due(since) {
+            self.last_memory_round = Instant::now();
+            tending::memory_round(&engine.jobs(), &engine.catalog);
         }
         worker::space_round(engine, false);
         let (catalog, space) = (&engine.catalog, &engine.space);
@@ -256,7 +256,7 @@ impl Upkeep {
             return self.quiet >= QUIET_ROUNDS;
         }
         self.quiet >= QUIET_ROUNDS
-            && self.last_munk_round > self.last_active
+            && self.last_memory_round > self.last_active
             && space::last_space_round(&engine.space) > Some(self.last_active)
             && !owes_upkeep(&engine.core, &engine.disk, &engine.work)
     }

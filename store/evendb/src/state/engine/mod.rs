@@ -6,7 +6,7 @@
 //! disk      file seam, tables, container, manifest, full disk        what lies in files
 //! log       commit log, value extents
 //! flow      dirty chunks, checkpoints under way and complete
-//! caches    row cache, how rows and munks share memory
+//! memory    what is in RAM: the row cache, and the policy of memory
 //! catalog   keyspaces and their chunks
 //! key locks the keys that transactions hold
 //! work      the queue of jobs, and the threads that empty it
@@ -21,15 +21,15 @@ mod groups;
 pub(crate) mod handle;
 pub(crate) mod health;
 mod threads;
-pub(crate) use groups::{caches, choices, core, disk, flow, log, space};
+pub(crate) use groups::{choices, core, disk, flow, log, space};
 pub(crate) use threads::{idle, staff, work};
 
 use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::figures::observer::Observer;
 use crate::key_locks::KeyLocks;
+use crate::memory_policy::MemoryPolicy;
 use crate::sync::Arc;
-use caches::Caches;
 use core::Core;
 use disk::Disk;
 use evendb_base::claim::Claim;
@@ -45,7 +45,7 @@ pub(crate) struct Engine {
     pub(crate) disk: Disk,
     pub(crate) log: Log,
     pub(crate) flow: Flow,
-    pub(crate) caches: Caches,
+    pub(crate) memory: MemoryPolicy,
     pub(crate) catalog: Catalog,
     /// The keys that transactions hold.
     pub(crate) key_locks: KeyLocks,
@@ -62,6 +62,7 @@ pub(crate) struct JobContext<'e> {
     pub(crate) core: &'e Core,
     pub(crate) disk: &'e Disk,
     pub(crate) flow: &'e Flow,
+    pub(crate) memory: &'e MemoryPolicy,
     pub(crate) work: &'e Work,
 }
 
@@ -72,6 +73,7 @@ impl Engine {
             core: &self.core,
             disk: &self.disk,
             flow: &self.flow,
+            memory: &self.memory,
             work: &self.work,
         }
     }

@@ -20,7 +20,6 @@ use crate::chunk::row_tag::RowTags;
 use crate::commit_log::{self, CommitLog};
 use crate::encryption;
 use crate::engine::Engine;
-use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
@@ -32,7 +31,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::figures::observer::Observer;
 use crate::files::{COMMIT_LOG, CURRENT, HEAT, LOCK, STATS};
 use crate::full_disk::{self, Ballast, FullDisk, Need};
-use crate::funk::SearchSettings;
 use crate::funk::container::Container;
 use crate::funk::tables::Tables;
 use crate::kept_changes::KeptChanges;
@@ -42,6 +40,7 @@ use crate::manifest::epochs;
 use crate::manifest::state::{EPOCH_MAX, ManifestState};
 use crate::manifest::writer::{self, Manifest, manifest_path};
 use crate::memory::{Ledger, LedgerOwner};
+use crate::memory_policy::MemoryPolicy;
 use crate::options::{Durability, Options};
 use crate::plant::planted;
 use crate::sync::Arc;
@@ -222,7 +221,6 @@ impl Opening {
         let mut ballast = self.look_for_ballast();
         let log = self.begin_life(&epoch, &replay, &mut ballast, &value_files)?;
         let admission = self.admission(&log);
-        let search_settings = self.search_settings(ledger);
         let checkpoint = checkpoint_of(version);
         let row_tags = Arc::new(RowTags::default());
         let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint, &row_tags)?;
@@ -256,9 +254,10 @@ impl Opening {
         let epoch = epoch.epoch;
         let manifest = self.manifest.map(Arc::new);
         let admission = core.admission.clone();
-        let full_disk = FullDisk::new(ballast, container, manifest.clone(), admission);
+        let full_disk = FullDisk::new(ballast, container, manifest.clone(), admission.clone());
+        let ring = log.commit_log.clone();
         Ok(Engine {
-            caches: Caches::new(&core.options, search_settings),
+            memory: MemoryPolicy::new(&core.options, ledger, admission, ring),
             disk: Disk::new(self.vfs, self.dir, manifest, tables, full_disk, epoch),
             log,
             flow: Flow::new(self.state.completed, dirty),
@@ -275,18 +274,9 @@ impl Opening {
 
     /// Admission that counts nothing yet.
     fn admission(&self, log: &Log) -> Arc<Admission> {
-        let usable = log.commit_log.as_ref().map_or(0, CommitLog::usable);
+        let usable = log.commit_log.as_deref().map_or(0, CommitLog::usable);
         let admission = Admission::new(usable, self.options.delta_bytes_max());
         Arc::new(admission.alone(self.options.workers == 0))
-    }
-
-    fn search_settings(&self, ledger: Ledger) -> SearchSettings {
-        SearchSettings {
-            search: self.options.advanced.log_search,
-            reads_sections: self.options.advanced.reads_sections,
-            log_bytes_max: self.options.chunk_bytes_max() / 5,
-            ledger,
-        }
     }
 
     /// What the life before left: its records take room in the log, its values are written again,
@@ -407,7 +397,7 @@ impl Opening {
         };
         Ok(Log {
             history,
-            commit_log,
+            commit_log: commit_log.map(Arc::new),
             value_extents,
             epoch_start: epoch.start,
             ring_bytes,

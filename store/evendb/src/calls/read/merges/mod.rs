@@ -133,7 +133,7 @@ impl<'c> Search<'c> {
 
     /// Asks the deltas, then the munk, or the funk if the munk has not the key's span.
     fn ask_all(&mut self, engine: &Engine, view: &View, lookup: &Lookup<'_>) -> Result<()> {
-        let Engine { core, caches, .. } = engine;
+        let core = &engine.core;
         let munk_has_span = !matches!(view.newest_in_munk(lookup), Sought::Absent);
         // The funk has the records of durable deltas, too, but the munk has not.
         let durable_count = munk_has_span || planted!(core.options, DurableOperandsTwice);
@@ -152,7 +152,7 @@ impl<'c> Search<'c> {
         }
         self.component = Component::Sstable;
         self.of_funk_alone = self.lists.is_empty();
-        let (settings, metrics) = (&caches.search_settings, &core.metrics);
+        let (settings, metrics) = (&core.search_settings, &core.metrics);
         self.ask(lookup, |&Lookup { key, hash, point }| {
             let found = view
                 .funk

@@ -162,10 +162,10 @@ fn a_span_is_loaded_of_the_munk_that_it_was_chosen_by() {
     while munk().span_count() >= chosen.0.span_count() {
         assert!(rounds < 10_000, "the deltas are absorbed");
         rounds += 1;
-        rebalance::spans::load_for_scan(engine, &chunk, &chosen).expect("absorbs");
+        rebalance::spans::load_for_scan(&engine.jobs(), &chunk, &chosen).expect("absorbs");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    rebalance::spans::load_for_scan(engine, &chunk, &chosen).expect("another munk");
+    rebalance::spans::load_for_scan(&engine.jobs(), &chunk, &chosen).expect("another munk");
     assert!(munk().span_count() < chosen.0.span_count());
     for index in 0..200 {
         let there = keyspace.get(key(index)).expect("gets").is_some();

@@ -22,7 +22,7 @@
 //!
 //! Thread safety: any thread; one thread makes a pass. An append that comes to a piece which was
 //! just given back faults its page in again. Not here: who gets the memory
-//! ([`crate::memory_shares`]).
+//! ([`crate::memory_policy`]).
 
 use crate::commit_log::CAPACITY_UNIT;
 use crate::commit_log::append::{CommitLog, HUGE_PAGE_BYTES};

@@ -2,4 +2,5 @@
 
 pub(crate) mod munks;
 pub(crate) mod spans;
+pub(crate) mod tending;
 pub(crate) mod warm;

@@ -1,9 +1,9 @@
 //! Spans of munks: loading them from the funk, evicting them, and making room.
 //!
 //! ```text
-//! miss --> read/counting.rs: worth it? --> Job::Load of the chunk --> load_wanted
-//!                                              room: evict the least dense of a sample
-//!                                              merge base and runs of the spans wanted
+//! miss --> the policy: worth it? --> Job::Load of the chunk --> load_wanted
+//!                                         room: evict the least dense of a sample
+//!                                         merge base and runs of the spans wanted
 //! ```
 //!
 //! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are
@@ -14,22 +14,17 @@
 //! Only the holder of a chunk's token changes its munk. So spans that were chosen from a munk fit
 //! the munk that is there when the images are ready.
 //!
-//! Thread safety: any thread that has the chunk's token, or tries for it. Not here: when to load
-//! ([`crate::cache::spans`] decides), absorbing ([`crate::rebalance::munks`]).
+//! Thread safety: any thread that has the chunk's token, or tries for it. Not here: which spans come
+//! and go, and how much room there is ([`crate::memory_policy`]); absorbing
+//! ([`crate::rebalance::munks`]).
 
-use crate::cache::spans::SAMPLED;
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, KeyRange, View};
-use crate::engine::Engine;
-use crate::engine::caches::Caches;
+use crate::engine::JobContext;
 use crate::engine::core::Core;
-use crate::engine::disk::Disk;
-use crate::engine::log::Log;
-use crate::engine::work::Work;
 use crate::error::Result;
 use crate::merge::Merge;
 use crate::merge::count::Count;
-use crate::munk::heat::Worth;
 use crate::munk::{Loaded, Munk, Sizes, SpanImages};
 use crate::plant::planted;
 use crate::rebalance::munks;
@@ -43,8 +38,6 @@ use std::ops::Range;
 
 /// Spans of one job: a longer list waits for the next job, so that other jobs come in between.
 const SPANS_MAX: usize = 64;
-/// Memory counts as free if one part in this number of it is free.
-const ROOM_PART: u64 = 16;
 /// Rounds of evicting before a load gives up.
 const EVICT_ROUNDS_MAX: usize = 4 * SPANS_MAX;
 
@@ -251,14 +244,10 @@ fn images_of(
 }
 
 /// Loads the chunk's spans that the policy wants, as far as there is room or room can be made.
-pub(crate) fn load_wanted(
-    core: &Core,
-    disk: &Disk,
-    log: &Log,
-    caches: &Caches,
-    work: &Work,
-    chunk: &Arc<Chunk>,
-) -> Result<()> {
+pub(crate) fn load_wanted(context: &JobContext<'_>, chunk: &Arc<Chunk>) -> Result<()> {
+    let &JobContext {
+        core, memory, work, ..
+    } = context;
     let Some(_token) = chunk.try_token() else {
         // Another job may hold the token for long: the next miss asks again.
         chunk.load_wanted.store(false, Ordering::Relaxed);
@@ -274,12 +263,12 @@ pub(crate) fn load_wanted(
     let Some(munk) = chunk.view.load_full().munk.clone() else {
         return load_spans(core, chunk, &|_| Vec::new());
     };
-    let (wanted, more) = wanted_spans(caches, &munk);
+    let (wanted, more) = memory.wanted_spans(&munk, SPANS_MAX);
     if wanted.is_empty() {
         return Ok(());
     }
     let bytes = (wanted.len() * munk.span_bytes()) as u64;
-    if take_room(core, disk, log, caches, bytes, chunk) {
+    if take_room(context, bytes, chunk) {
         load_spans(core, chunk, &only_of(&munk, wanted))?;
         if more {
             work.push_load(chunk);
@@ -291,7 +280,7 @@ pub(crate) fn load_wanted(
 /// Loads one span that a scan is about to read, on the scan's thread: so it is read only once. Does
 /// nothing if another job has the chunk, or if there is no room.
 pub(crate) fn load_for_scan(
-    engine: &Engine,
+    context: &JobContext<'_>,
     chunk: &Arc<Chunk>,
     (munk, span): &(Arc<Munk>, usize),
 ) -> Result<()> {
@@ -303,30 +292,10 @@ pub(crate) fn load_for_scan(
     if damaged || now.is_none_or(|now| !Arc::ptr_eq(&now, munk)) {
         return Ok(());
     }
-    let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
-    let bytes = munk.span_bytes() as u64;
-    if take_room(core, disk, log, &engine.caches, bytes, chunk) {
-        load_spans(core, chunk, &only_of(munk, vec![*span]))?;
+    if take_room(context, munk.span_bytes() as u64, chunk) {
+        load_spans(context.core, chunk, &only_of(munk, vec![*span]))?;
     }
     Ok(())
-}
-
-/// The absent spans that should come in, ascending; and whether there are more than one job loads.
-fn wanted_spans(caches: &Caches, munk: &Munk) -> (Vec<usize>, bool) {
-    let tick = caches.spans.tick();
-    if caches.all_fit.load(Ordering::Relaxed) {
-        return (munk.wanted(tick, |_| true), false);
-    }
-    let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
-    let bytes = munk.span_bytes();
-    let wants = |worth: Worth| {
-        let worth = caches.spans.worth(worth, bytes, row_bytes);
-        worth > 0.0 && caches.spans.wants(worth, bytes as u64)
-    };
-    let mut wanted = munk.wanted(tick, wants);
-    let more = wanted.len() > SPANS_MAX;
-    wanted.truncate(SPANS_MAX);
-    (wanted, more)
 }
 
 /// Evicts the spans for which `which` returns true. The caller holds the token.
@@ -352,60 +321,24 @@ pub(crate) fn evict_spans(core: &Core, chunk: &Chunk, which: impl Fn(usize) -> b
 
 /// Takes room for `bytes` of spans that are about to be loaded, and returns whether there is room.
 /// `keep` is the chunk whose token the caller has.
-fn take_room(
-    core: &Core,
-    disk: &Disk,
-    log: &Log,
-    caches: &Caches,
-    bytes: u64,
-    keep: &Arc<Chunk>,
-) -> bool {
-    let taken = make_room(core, disk, log, caches, bytes, Some(keep));
+fn take_room(context: &JobContext<'_>, bytes: u64, keep: &Arc<Chunk>) -> bool {
+    let taken = make_room(context, bytes, Some(keep));
     if taken {
-        caches.munk_bytes.fetch_add(bytes, Ordering::Relaxed);
+        context.memory.note_taken(bytes);
     }
     taken
 }
 
-/// Takes room for `bytes` of spans if these are free, and returns whether they are.
-pub(crate) fn take_free_room(core: &Core, log: &Log, caches: &Caches, bytes: u64) -> bool {
-    let free = lacking(core, log, caches, bytes) == 0;
-    if free {
-        caches.munk_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-    free
-}
-
-/// The bytes that are lacking to have `bytes` free.
-fn lacking(core: &Core, log: &Log, caches: &Caches, bytes: u64) -> u64 {
-    let max = crate::rebalance::munks::munk_bytes_max(core, log, caches);
-    // Relaxed: rounds correct it.
-    let others = caches.no_munks_bytes.load(Ordering::Relaxed);
-    let taken = caches.munk_bytes.load(Ordering::Relaxed) + others + bytes;
-    taken.saturating_sub(max)
-}
-
 /// Makes room for `bytes` of spans, and returns whether there is room; evicted spans may not be
 /// reclaimed yet. `keep` is the chunk whose token the caller has.
-pub(crate) fn make_room(
-    core: &Core,
-    disk: &Disk,
-    log: &Log,
-    caches: &Caches,
-    bytes: u64,
-    keep: Option<&Arc<Chunk>>,
-) -> bool {
-    let lacks = lacking(core, log, caches, bytes);
-    // The room that a round keeps ahead, and the surplus of an eviction, are not room for any load.
-    let much = crate::rebalance::munks::munk_bytes_max(core, log, caches) / ROOM_PART;
-    if lacks > 0 || lacking(core, log, caches, bytes + much) == 0 {
-        caches.spans.set_room(lacks == 0);
-    }
+pub(super) fn make_room(context: &JobContext<'_>, bytes: u64, keep: Option<&Arc<Chunk>>) -> bool {
+    let memory = context.memory;
+    let lacks = memory.look_for_room(bytes);
     if lacks == 0 {
         return true;
     }
     // If nearly everything fits, the small part that does not fit would only take turns.
-    if keep.is_some() && caches.all_fit.load(Ordering::Relaxed) {
+    if keep.is_some() && memory.all_fit() {
         return false;
     }
     let mut gone = 0;
@@ -413,64 +346,16 @@ pub(crate) fn make_room(
         if gone >= lacks {
             break;
         }
-        gone += evict_one(core, caches, keep);
+        gone += evict_one(context, keep);
     }
-    let left = caches
-        .munk_bytes
-        .load(Ordering::Relaxed)
-        .saturating_sub(gone);
-    caches.munk_bytes.store(left, Ordering::Relaxed);
-    disk.collect_memory(&core.health);
+    memory.note_evicted(gone);
+    context.disk.collect_memory(&context.core.health);
     gone >= lacks
 }
 
-/// A resident span, and the worth of a byte of it.
-struct Resident {
-    chunk: Arc<Chunk>,
-    span: usize,
-    bytes: usize,
-    density: f32,
-}
-
-/// The least dense of [`SAMPLED`] resident spans.
-fn least_dense(caches: &Caches) -> Option<Resident> {
-    let tick = caches.spans.tick();
-    let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
-    let mut least: Option<Resident> = None;
-    let mut residents = caches.residents.lock();
-    for _ in 0..SAMPLED {
-        let Some(chunk) = residents.any() else {
-            continue;
-        };
-        let random = residents.random();
-        let munk = chunk.view.load_full().munk.clone();
-        let any = munk.and_then(|munk| munk.any_span(random, tick));
-        let Some((span, worth, bytes)) = any else {
-            continue;
-        };
-        let density = caches.spans.worth(worth, bytes, row_bytes) / bytes.max(1) as f32;
-        if least.as_ref().is_none_or(|least| density < least.density) {
-            least = Some(Resident {
-                chunk,
-                span,
-                bytes,
-                density,
-            });
-        }
-    }
-    least
-}
-
-/// Looks at some spans, so that the price stays fresh when nothing is evicted.
-pub(crate) fn note_price(caches: &Caches) {
-    if let Some(least) = least_dense(caches) {
-        caches.spans.note_least(least.density);
-    }
-}
-
 /// Evicts the least dense of some spans, and returns its bytes.
-fn evict_one(core: &Core, caches: &Caches, keep: Option<&Arc<Chunk>>) -> u64 {
-    let Some(least) = least_dense(caches) else {
+fn evict_one(context: &JobContext<'_>, keep: Option<&Arc<Chunk>>) -> u64 {
+    let Some(least) = context.memory.least_dense() else {
         return 0;
     };
     let chunk = &least.chunk;
@@ -485,7 +370,7 @@ fn evict_one(core: &Core, caches: &Caches, keep: Option<&Arc<Chunk>>) -> u64 {
     if !munk.is_some_and(|munk| munk.has_span(least.span)) {
         return 0;
     }
-    evict_spans(core, chunk, |index| index == least.span);
-    caches.spans.note_least(least.density);
+    evict_spans(context.core, chunk, |index| index == least.span);
+    context.memory.note_least(&least);
     least.bytes as u64
 }

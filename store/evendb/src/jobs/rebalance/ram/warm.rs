@@ -12,29 +12,23 @@
 //!   are read once would take the room of hot ones.
 //!
 //! Thread safety: threads `evendb-heat` load and write; the close writes once they have ended. Not
-//! here: the file's bytes and the order ([`crate::cache::warmth`]).
+//! here: the progress of loading, and the file's bytes ([`crate::memory_policy::warming`]).
 
-use crate::cache::warmth::{self, HotSpan};
-use crate::catalog::Catalog;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
-use crate::engine::caches::{Caches, Warming};
 use crate::engine::staff::HEAT_THREADS;
 use crate::files::{HEAT, HEAT_UNFINISHED};
+use crate::memory_policy::warming::WarmWork;
+use crate::memory_policy::warming::heat_file::{self, HotSpan};
 use crate::munk::{Munk, span_bytes};
-use crate::pace;
-use crate::rebalance::spans::{load_spans, take_free_room};
+use crate::rebalance::spans::load_spans;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace;
 use evendb_storage::sealing::{open_pieces, seal_pieces};
 use evendb_storage::vfs::read_exact_at;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The number of spans of one load: about a megabyte.
-const SPANS_MAX: usize = 16;
-/// The time between two writings of the file.
-const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 /// The file's name for the cipher, in an encrypted database.
 const SEALED_KIND: &str = "heat";
 /// A rest while another thread reads the file, or puts wait.
@@ -45,10 +39,10 @@ pub(crate) fn threads_due(engine: &Engine, is_active: bool) -> usize {
     if !is_on(engine) {
         return 0;
     }
-    match &*engine.caches.warming.lock() {
-        Warming::Untried | Warming::Loading { .. } => HEAT_THREADS,
-        Warming::Reading => 0,
-        Warming::Done { saved } => usize::from(is_active && saved.elapsed() >= SAVE_INTERVAL),
+    match engine.memory.warm_work() {
+        WarmWork::Load => HEAT_THREADS,
+        WarmWork::Save => usize::from(is_active),
+        WarmWork::Wait | WarmWork::Nothing => 0,
     }
 }
 
@@ -59,38 +53,21 @@ fn is_on(engine: &Engine) -> bool {
 
 /// One turn of a thread. Returns how long the thread should rest then, or `None` if it may end.
 pub(crate) fn turn(engine: &Engine) -> Option<Duration> {
-    let is_first = {
-        let mut warming = engine.caches.warming.lock();
-        let is_first = matches!(*warming, Warming::Untried);
-        if is_first {
-            *warming = Warming::Reading;
-        }
-        is_first
-    };
-    if is_first {
-        begin(engine);
+    let memory = &engine.memory;
+    if memory.begin_warming() {
+        let spans = read(engine).unwrap_or_default();
+        trace::event!(DEBUG, "spans of the last life", spans = spans.len());
+        memory.warm_from(spans);
     }
-    if let Some((chunk, spans)) = next_group(engine) {
+    if let Some((chunk, spans)) = memory.next_to_warm(&engine.catalog) {
         return Some(load(engine, &chunk, &spans));
     }
-    let due = match &*engine.caches.warming.lock() {
-        Warming::Reading => return Some(REST),
-        Warming::Done { saved } => saved.elapsed() >= SAVE_INTERVAL,
-        Warming::Untried | Warming::Loading { .. } => false,
-    };
-    if due {
-        save(engine);
+    match memory.warm_work() {
+        WarmWork::Wait => return Some(REST),
+        WarmWork::Save => save(engine),
+        WarmWork::Load | WarmWork::Nothing => {}
     }
     None
-}
-
-/// Reads the list of the last life.
-fn begin(engine: &Engine) {
-    let spans = read(engine).unwrap_or_default();
-    let plan = warmth::in_tiers(spans);
-    engine.caches.spans.set_warming(!plan.is_empty());
-    trace::event!(DEBUG, "spans of the last life", spans = plan.len());
-    *engine.caches.warming.lock() = Warming::Loading { plan };
 }
 
 fn read(engine: &Engine) -> Option<Vec<HotSpan>> {
@@ -106,72 +83,32 @@ fn read(engine: &Engine) -> Option<Vec<HotSpan>> {
     if let Some(secrets) = file.secrets() {
         bytes = open_pieces(secrets, SEALED_KIND, 0, &bytes)?;
     }
-    warmth::decode(&bytes, memory_max)
+    heat_file::decode(&bytes, memory_max)
 }
 
 fn memory_max(engine: &Engine) -> usize {
-    warmth::memory_max(engine.core.options.memory_budget)
-}
-
-/// Takes the next spans of one chunk from the plan. When none is left, loading is over.
-fn next_group(engine: &Engine) -> Option<(Arc<Chunk>, Vec<HotSpan>)> {
-    let mut warming = engine.caches.warming.lock();
-    let Warming::Loading { plan } = &mut *warming else {
-        return None;
-    };
-    while let Some(first) = plan.pop() {
-        // A keyspace that was dropped has no chunk.
-        let Some(chunk) = chunk_of(&engine.catalog, &first) else {
-            continue;
-        };
-        let mut spans = vec![first];
-        while spans.len() < SPANS_MAX
-            && plan.last().is_some_and(|next| {
-                next.keyspace == chunk.keyspace && chunk.range.contains(&next.low)
-            })
-        {
-            spans.extend(plan.pop());
-        }
-        return Some((chunk, spans));
-    }
-    *warming = Warming::Done {
-        saved: Instant::now(),
-    };
-    engine.caches.spans.set_warming(false);
-    None
-}
-
-fn chunk_of(catalog: &Catalog, span: &HotSpan) -> Option<Arc<Chunk>> {
-    let keyspaces = catalog.keyspaces();
-    let keyspace = keyspaces.iter().find(|one| one.id == span.keyspace)?;
-    Some(keyspace.index.load_full().find(&span.low).clone())
+    heat_file::memory_max(engine.core.options.memory_budget)
 }
 
 /// Loads spans of a chunk, and returns how long to rest then.
 fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
-    let core = &engine.core;
-    if pace::is_behind(core) {
-        let mut warming = engine.caches.warming.lock();
-        if let Warming::Loading { plan } = &mut *warming {
-            plan.extend(spans.iter().rev().cloned());
-        }
+    let (core, memory) = (&engine.core, &engine.memory);
+    if core.admission.is_behind() {
+        memory.warm_next(spans);
         return REST;
     }
     // Another job has the chunk: it is tried again after all others.
     let Some(_token) = chunk.try_token() else {
-        let mut warming = engine.caches.warming.lock();
-        if let Warming::Loading { plan } = &mut *warming {
-            plan.splice(0..0, spans.iter().rev().cloned());
-        }
+        memory.warm_last(spans);
         return REST;
     };
     if chunk.damaged.load(Ordering::Relaxed) {
         return Duration::ZERO;
     }
-    let tick = engine.caches.spans.tick();
+    let tick = memory.tick();
     let bytes = spans.len() as u64 * span_bytes(core.options.chunk_bytes_max()) as u64;
-    if !take_free_room(core, &engine.log, &engine.caches, bytes) {
-        engine.caches.give_up_warming();
+    if !memory.take_free_room(bytes) {
+        memory.give_up_warming();
         return Duration::ZERO;
     }
     let choose = |munk: &Munk| {
@@ -193,21 +130,19 @@ fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
 /// Writes which spans are in RAM. It does not write while spans of the last life are still being
 /// loaded, or if no span is in RAM: the old file is better then.
 pub(crate) fn save(engine: &Engine) {
-    let is_done = matches!(*engine.caches.warming.lock(), Warming::Done { .. });
-    if !is_on(engine) || !is_done || engine.disk.manifest.is_none() {
+    let memory = &engine.memory;
+    if !is_on(engine) || !memory.has_warmed() || engine.disk.manifest.is_none() {
         return;
     }
     if engine.core.health.failure().is_none() && !engine.disk.full_disk.is_owed() {
-        let spans = hot_spans(&engine.catalog, &engine.caches);
-        let bytes = warmth::encode(&spans, memory_max(engine));
+        let spans = memory.hot_spans(&engine.catalog);
+        let bytes = heat_file::encode(&spans, memory_max(engine));
         if !spans.is_empty() && write(engine, &bytes).is_err() {
             let unfinished = engine.disk.dir.join(HEAT_UNFINISHED);
             let _ = engine.disk.vfs.remove(&unfinished);
         }
     }
-    *engine.caches.warming.lock() = Warming::Done {
-        saved: Instant::now(),
-    };
+    memory.note_saved();
 }
 
 fn write(engine: &Engine, bytes: &[u8]) -> std::io::Result<()> {
@@ -221,26 +156,4 @@ fn write(engine: &Engine, bytes: &[u8]) -> std::io::Result<()> {
         Some(secrets) => file.write_at(&seal_pieces(secrets, SEALED_KIND, 0, bytes), 0)?,
     }
     vfs.rename(&unfinished, &dir.join(HEAT))
-}
-
-/// The spans in RAM, by keyspace and key.
-fn hot_spans(catalog: &Catalog, caches: &Caches) -> Vec<HotSpan> {
-    let tick = caches.spans.tick();
-    let mut keyspaces = catalog.keyspaces();
-    keyspaces.sort_by_key(|keyspace| keyspace.id);
-    let mut spans = Vec::new();
-    for keyspace in keyspaces {
-        let index = keyspace.index.load_full();
-        for (_, chunk) in index.iter() {
-            let Some(munk) = chunk.view.load_full().munk.clone() else {
-                continue;
-            };
-            spans.extend(munk.present(tick).map(|(low, worth)| HotSpan {
-                keyspace: keyspace.id,
-                low: low.into(),
-                heat: worth.heat,
-            }));
-        }
-    }
-    spans
 }

@@ -21,15 +21,13 @@ use crate::checkpoint::table::{BuiltTable, NewTable, TableShape, build_table};
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Token, View};
 use crate::engine::JobContext;
-use crate::engine::core::Core;
 use crate::engine::disk::Disk;
-use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::funk::container::RunWriter;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Place, Role};
-use crate::memory_shares;
+use crate::memory_policy::RUNS_USUAL;
 use crate::merge::count::Count;
 use crate::merge::{Merge, Source, TableSource};
 use crate::pace;
@@ -80,20 +78,19 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
 
 /// The first run to merge. If scans want a merge, it takes the whole log, because each run that is
 /// left costs each scan a read. Otherwise it takes the newest runs, if the log has too many.
-fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
+fn log_merge_of(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> Option<usize> {
     let scans_want = chunk.log_merge_wanted.load(Ordering::Relaxed);
-    let many = memory_shares::log_runs_merge(core, chunk, view);
+    let limits = context.memory.log_runs(chunk, view);
+    let many = limits.merged_from;
     if !view.funk.has_sorted_runs(if scans_want { 2 } else { many }) {
         return None;
     }
     let runs = view.funk.runs.iter();
     let sizes: Vec<u64> = runs.map(|run| run.table.part_len()).collect();
-    let is_longest = view
-        .funk
-        .has_sorted_runs(memory_shares::log_runs_most(many));
+    let is_longest = view.funk.has_sorted_runs(limits.most);
     let bytes_max = match is_longest {
         true => u64::MAX,
-        false => core.options.chunk_bytes_max() / 2,
+        false => context.core.options.chunk_bytes_max() / 2,
     };
     let runs_min = if scans_want { sizes.len() } else { many / 2 };
     let first = first_to_merge(&sizes, runs_min, bytes_max)
@@ -107,12 +104,12 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
 }
 
 /// Bytes of metadata that a merge of the chunk's runs would free, if one is due.
-pub(crate) fn mergeable_bytes(core: &Core, chunk: &Chunk, view: &View) -> u64 {
+pub(crate) fn mergeable_bytes(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> u64 {
     let runs = &view.funk.runs;
-    if runs.len() <= memory_shares::RUNS_USUAL || log_merge_of(core, chunk, view).is_none() {
+    if runs.len() <= RUNS_USUAL || log_merge_of(context, chunk, view).is_none() {
         return 0;
     }
-    let excess = runs[memory_shares::RUNS_USUAL..].iter();
+    let excess = runs[RUNS_USUAL..].iter();
     excess.map(|run| run.table.charged_bytes() as u64).sum()
 }
 
@@ -127,9 +124,8 @@ pub(crate) fn merge_longest(context: &JobContext<'_>, catalog: &Catalog) -> Resu
     };
     longest.retain(|chunk| {
         let view = chunk.view.load_full();
-        let many = memory_shares::log_runs_merge(context.core, chunk, &view);
-        let most = memory_shares::log_runs_most(many);
-        view.funk.has_sorted_runs(most)
+        let limits = context.memory.log_runs(chunk, &view);
+        view.funk.has_sorted_runs(limits.most)
     });
     merge_logs(context, catalog, &longest)
 }
@@ -159,20 +155,18 @@ pub(crate) fn merge_logs(
 /// Merges the logs of the first chunks of `chunks`, until there is enough for one sync; returns the
 /// number of chunks that it has looked at.
 fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]) -> Result<usize> {
-    let &JobContext {
-        core, disk, flow, ..
-    } = context;
+    let &JobContext { core, disk, .. } = context;
     let (mut merged, mut written, mut done) = (Vec::new(), 0, 0);
     let mut writer = disk.container.run_writer();
     let first = chunks.iter().take(CHUNKS_AHEAD);
-    first.for_each(|chunk| ask_for_runs(core, chunk));
+    first.for_each(|chunk| ask_for_runs(context, chunk));
     while let Some(chunk) = chunks.get(done)
         && written < MERGED_BYTES_MAX
     {
         if let Some(later) = chunks.get(done + CHUNKS_AHEAD) {
-            ask_for_runs(core, later);
+            ask_for_runs(context, later);
         }
-        if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut writer) {
+        if let Some(one) = write_merged_run(context, catalog, chunk, &mut writer) {
             written += one.table.as_ref().map_or(0, |new| new.part.meta.len);
             merged.push(one);
         }
@@ -186,23 +180,22 @@ fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]
     let synced = disk.container.sync();
     synced.map_err(|error| core.health.latch(error.into()))?;
     for one in merged {
-        publish_merged_run(core, disk, flow, one)?;
+        publish_merged_run(context, one)?;
     }
     Ok(done)
 }
 
 /// Makes the disk read the runs that a merge of the chunk's log would read now.
-fn ask_for_runs(core: &Core, chunk: &Chunk) {
+fn ask_for_runs(context: &JobContext<'_>, chunk: &Chunk) {
     let view = chunk.view.load_full();
-    if let Some(first) = log_merge_of(core, chunk, &view) {
+    if let Some(first) = log_merge_of(context, chunk, &view) {
         let runs = view.funk.runs[first..].iter();
         runs.for_each(|run| run.table.will_need());
     }
 }
 
 fn write_merged_run<'c>(
-    core: &Core,
-    disk: &Disk,
+    context: &JobContext<'_>,
     catalog: &Catalog,
     chunk: &'c Arc<Chunk>,
     writer: &mut RunWriter,
@@ -214,10 +207,10 @@ fn write_merged_run<'c>(
     }
     let view = chunk.view.load_full();
     chunk.assert_view(&view, "whose runs are to be merged");
-    let first = log_merge_of(core, chunk, &view)?;
+    let first = log_merge_of(context, chunk, &view)?;
     let runs = &view.funk.runs[first..];
     let covers = view.covers.as_ref();
-    let table = match write_run_of(core, disk, chunk, runs, covers, writer) {
+    let table = match write_run_of(context, chunk, runs, covers, writer) {
         Ok(table) => table,
         Err(error) => {
             // After a lack of room or a failed read the merge is tried another time. Any other
@@ -241,15 +234,15 @@ fn write_merged_run<'c>(
 /// Merges `runs` into a new one, written but not synced. `None` if none of their records lies in
 /// the chunk.
 fn write_run_of(
-    core: &Core,
-    disk: &Disk,
+    context: &JobContext<'_>,
     chunk: &Chunk,
     runs: &[Run],
     covers: Option<&Arc<Covers>>,
     writer: &mut RunWriter,
 ) -> Result<Option<NewTable>> {
+    let &JobContext { core, disk, .. } = context;
     let mut bytes = Vec::new();
-    let Some(built) = build_merged(core, disk, chunk, runs, covers, &mut bytes)? else {
+    let Some(built) = build_merged(context, chunk, runs, covers, &mut bytes)? else {
         return Ok(None);
     };
     let len = built.meta.len;
@@ -275,13 +268,13 @@ fn write_run_of(
 
 /// Builds the table of the merged runs in `bytes`.
 fn build_merged(
-    core: &Core,
-    disk: &Disk,
+    context: &JobContext<'_>,
     chunk: &Chunk,
     runs: &[Run],
     covers: Option<&Arc<Covers>>,
     bytes: &mut Vec<u8>,
 ) -> Result<Option<BuiltTable>> {
+    let &JobContext { core, disk, .. } = context;
     let horizon = core.clock.horizon();
     let range = &chunk.range;
     let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(runs.len());
@@ -330,7 +323,10 @@ fn merge_and_file(disk: &Disk, chunk: &Chunk, runs: &[Run]) -> String {
 }
 
 /// Publishes the merged run in the place of the runs that it replaces.
-fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>) -> Result<()> {
+fn publish_merged_run(context: &JobContext<'_>, merged: Merged<'_>) -> Result<()> {
+    let &JobContext {
+        core, disk, flow, ..
+    } = context;
     let chunk = merged.chunk;
     let guards = match layout::latch_beside(
         Beside::NoRun,
@@ -340,7 +336,7 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
         std::slice::from_ref(chunk),
     ) {
         Ok(guards) => guards,
-        Err(error) => return drop_merged_run(core, disk, merged, error),
+        Err(error) => return drop_merged_run(context, merged, error),
     };
     let mut view: View = (*chunk.view.load_full()).clone();
     let old = view.funk.clone();
@@ -376,12 +372,12 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
     Ok(())
 }
 
-fn drop_merged_run(core: &Core, disk: &Disk, merged: Merged<'_>, error: Error) -> Result<()> {
+fn drop_merged_run(context: &JobContext<'_>, merged: Merged<'_>, error: Error) -> Result<()> {
     if let Some(NewTable { part, .. }) = &merged.table
         && let Place::Extent { offset } = part.place
-        && core.health.failure().is_none()
+        && context.core.health.failure().is_none()
     {
-        disk.container.free(offset, part.meta.len);
+        context.disk.container.free(offset, part.meta.len);
     }
     match error.kind() {
         ErrorKind::KeyspaceDropped => Ok(()),

@@ -8,6 +8,7 @@ use crate::admission::Admission;
 use crate::chunk::row_tag::RowTags;
 use crate::engine::choices::KeyspaceChoices;
 use crate::engine::health::Health;
+use crate::funk::SearchSettings;
 use crate::manifest::KeyspaceId;
 use crate::memory::slab::KeepWarm;
 use crate::memory::{Ledger, LedgerOwner};
@@ -32,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) value_files: Arc<ValueFiles>,
     /// The trace that is recorded, if there is one.
     pub(crate) recording: Recording,
+    /// How the logs of chunks are searched.
+    pub(crate) search_settings: SearchSettings,
     ledger: LedgerOwner,
     /// Keeps memory warm, because deltas come and go all the time.
     _warm: KeepWarm,
@@ -56,6 +59,7 @@ impl Core {
             row_tags,
             value_files,
             recording: Recording::default(),
+            search_settings: SearchSettings::of(&options, ledger.ledger()),
             ledger,
             _warm: KeepWarm::new(options.delta_bytes_max()),
             options,

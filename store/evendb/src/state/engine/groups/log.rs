@@ -12,8 +12,9 @@ use evendb_storage::vfs::File;
 
 /// See the module.
 pub(crate) struct Log {
-    /// `None` at relaxed level and when open for reading only.
-    pub(crate) commit_log: Option<CommitLog>,
+    /// `None` at relaxed level and when open for reading only. Shared with the memory policy, which
+    /// lends its memory.
+    pub(crate) commit_log: Option<Arc<CommitLog>>,
     /// The bodies of writes that are too long for the commit log.
     pub(crate) value_extents: Arc<ValueExtents>,
     /// The begin of this life's part of the commit log, whether it writes one or not.
@@ -50,7 +51,8 @@ pub(crate) struct History {
 impl Log {
     /// The longest payload in bytes that goes into the ring itself.
     pub(crate) fn ring_record_bytes_max(&self) -> u64 {
-        let sealed = self.commit_log.as_ref().map_or(0, CommitLog::seal_bytes) as u64;
+        let sealed = self.commit_log.as_deref();
+        let sealed = sealed.map_or(0, CommitLog::seal_bytes) as u64;
         commit_log::record_bytes_max(self.ring_bytes) - CommitLog::record_bytes(0) - sealed - 8
     }
 

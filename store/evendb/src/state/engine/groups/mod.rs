@@ -1,6 +1,5 @@
 //! The state of an open database, in groups.
 
-pub(crate) mod caches;
 pub(crate) mod choices;
 pub(crate) mod core;
 pub(crate) mod disk;

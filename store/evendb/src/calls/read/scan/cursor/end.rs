@@ -81,6 +81,11 @@ impl End {
         }
     }
 
+    /// The first and the last key gathered.
+    pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
+        self.buffer.ends()
+    }
+
     /// From now on about `records` records are wanted, until the end is sought.
     pub(crate) fn expect(&mut self, records: usize) {
         (self.records, self.usual) = (records.min(RECORDS_MAX), records);

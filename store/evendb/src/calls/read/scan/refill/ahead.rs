@@ -24,11 +24,10 @@
 
 use super::plan::{RefillPlan, Source, chunk_at, chunk_limit, plan_refill};
 use crate::catalog::KeyspaceState;
-use crate::engine::core::Core;
 use crate::error::Result;
 use crate::funk::Funk;
 use crate::funk::tables::TableHandle;
-use crate::memory_shares;
+use crate::memory_policy::MemoryPolicy;
 use crate::read::end::End;
 use crate::read::tables::{Direction, base_index};
 use crate::sync::{Arc, reclaim};
@@ -80,7 +79,7 @@ pub(crate) struct ScanRange<'a> {
 
 /// Called after a refill: asks for what the next refills will read, if the scan is long enough.
 pub(crate) fn look_ahead(
-    core: &Core,
+    memory: &MemoryPolicy,
     keyspace: &KeyspaceState,
     end: &mut End,
     range: &ScanRange<'_>,
@@ -92,7 +91,7 @@ pub(crate) fn look_ahead(
         return;
     };
     let usual = keyspace.usual_scan().unwrap_or(0);
-    let window = match memory_shares::buffers_are_short(core) {
+    let window = match memory.buffers_are_short() {
         true => WINDOW_BYTES_SHORT,
         false => WINDOW_BYTES,
     };

@@ -24,7 +24,7 @@
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::View;
-use crate::engine::caches::Caches;
+use crate::engine::core::Core;
 use crate::error::Result;
 use crate::expiry::ReadTime;
 use crate::read::buffer::Buffer;
@@ -67,7 +67,7 @@ impl<'a> FirstKey<'a> {
     /// Fills with the key's record, if it is there and if that spares reads.
     pub(crate) fn fill(
         &self,
-        caches: &Caches,
+        core: &Core,
         buffer: &mut Buffer,
         gathered: &GatheredDeltas,
     ) -> Result<Option<Filled>> {
@@ -83,7 +83,7 @@ impl<'a> FirstKey<'a> {
         if !self.leaves_tables_out() || !funk.search.is_set() || !self.keyspace.finds_first_keys() {
             return Ok(None);
         }
-        let (hash, settings) = (RamHash::of(self.key), &caches.search_settings);
+        let (hash, settings) = (RamHash::of(self.key), &core.search_settings);
         let found = funk.get(self.key, hash, self.span.at, settings, None)?;
         let shown = found.and_then(|(_, found)| live(found, time));
         let Some(found) = shown.filter(|found| found.kind != Kind::Merge) else {

@@ -14,10 +14,9 @@ pub(crate) mod plan;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, Lookup, View};
 use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::error::Result;
 use crate::expiry::ReadPoint;
-use crate::memory_shares;
+use crate::memory_policy::MemoryPolicy;
 use crate::read::counting;
 use crate::read::cursor::Cursor;
 use crate::read::end::End;
@@ -63,7 +62,7 @@ impl Cursor {
             at: moment.version(),
         };
         let end = end_in(direction, &mut self.front, &mut self.back);
-        ahead::look_ahead(&moment.engine().core, &self.keyspace, end, &range);
+        ahead::look_ahead(&moment.engine().memory, &self.keyspace, end, &range);
     }
 
     /// Refills one end. If the needed span is absent and worth having, and if this call `may_load`,
@@ -101,7 +100,7 @@ impl Cursor {
             end.from_disk += wanted.0.span_bytes() as u64;
             end.position = from;
             // An error here comes again where the scan reads the funk.
-            drop(spans::load_for_scan(engine, &chunk, &wanted));
+            drop(spans::load_for_scan(&engine.jobs(), &chunk, &wanted));
             return Ok(false);
         }
         let span = FillSpan {
@@ -111,12 +110,12 @@ impl Cursor {
             at,
             time: moment.time(),
             records_max: end.records,
-            block_bytes_max: block_bytes_max(&engine.core),
+            block_bytes_max: block_bytes_max(&engine.memory),
             fold: &folding(engine, &self.keyspace, moment.point()),
         };
         let pinned = fill_pinned(end, view.get(), source, &span, &guard)?;
         if matches!(source, Source::Munk(_)) {
-            counting::refill_hit(&engine.caches, chunk, view.get(), || end.buffer.ends());
+            engine.memory.note_refill(chunk, view.get(), || end.ends());
         }
         let filled = match pinned {
             Some(filled) => filled,
@@ -148,8 +147,8 @@ fn end_in<'e>(direction: Direction, front: &'e mut End, back: &'e mut End) -> &'
     }
 }
 
-fn block_bytes_max(core: &Core) -> usize {
-    match memory_shares::buffers_are_short(core) {
+fn block_bytes_max(memory: &MemoryPolicy) -> usize {
+    match memory.buffers_are_short() {
         true => BLOCK_BYTES_SHORT,
         false => BLOCK_BYTES_MAX,
     }
@@ -220,8 +219,7 @@ impl FunkFill<'_> {
         let first = FirstKey::of(self.keyspace, &self.view, self.span);
         let first = first.filter(|_| end.given() == 0);
         if let Some(first) = &first
-            && let Some(filled) =
-                first.fill(&self.engine.caches, &mut end.buffer, &self.gathered)?
+            && let Some(filled) = first.fill(&self.engine.core, &mut end.buffer, &self.gathered)?
         {
             counting::refill_miss(self.engine, &self.chunk, &self.view);
             return Ok(filled);

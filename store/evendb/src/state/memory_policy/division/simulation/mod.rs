@@ -13,7 +13,7 @@
 //! Not here: how long loads take beside other work, gets that deltas answer, spans of different
 //! sizes.
 
-use super::row::RowCache;
+use super::super::row::RowCache;
 use super::sample::{Sampler, Served};
 use super::spans::{REFILL_ACCESSES, SAMPLED, SpanPolicy};
 use super::split::{SpanSight, Split};

@@ -30,7 +30,7 @@
 //! Thread safety: plain data. The caller takes counters and carries out the plan. Not here: which
 //! rows and which spans go.
 
-use super::row::RowCounts;
+use super::super::row::RowCounts;
 use super::sample::{EDGE_PART, Edge};
 use crate::munk::heat::{left_after, number};
 

@@ -1,7 +1,7 @@
 //! S3-FIFO: new rows wait in a small queue. Rows that are read again meanwhile move to the main
 //! queue, where rows that were read since their last turn go round once more.
 
-use super::super::ghost::Ghosts;
+use super::ghost::Ghosts;
 use super::rows::Rows;
 use super::{EVICT_STEPS_MAX, SMALL_SHARE};
 use std::collections::VecDeque;

@@ -44,6 +44,7 @@ use evendb_storage::key_hash::RamHash;
 use evendb_storage::{Kind, Time};
 use shard::Shard;
 
+mod ghost;
 mod rows;
 mod s3_fifo;
 mod shard;
