@@ -119,7 +119,7 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSu
     if empty_value_files(engine, spans) {
         worker::settle_debt(engine)?;
     }
-    making_room::collect_for_room(&engine.core, &engine.disk);
+    making_room::collect_for_room(engine);
     done.bytes_after = bytes_of(spans);
     done.elapsed = started.elapsed();
     trace::event!(

@@ -25,14 +25,10 @@
 //! Thread safety: any thread. One thread at a time makes room; its mutex is taken holding nothing,
 //! before the checkpoint mutex. The error's mutex is a leaf.
 
-use crate::catalog::{Catalog, KeyspaceState};
+use crate::catalog::KeyspaceState;
 use crate::checkpoint;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
-use crate::engine::core::Core;
-use crate::engine::disk::Disk;
-use crate::engine::flow::Flow;
-use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::full_disk::{Need, is_full};
 use crate::rebalance::jobs::{self, output_bytes, will_shrink};
@@ -87,7 +83,7 @@ pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> 
 }
 
 fn room_step(engine: &Engine) -> u64 {
-    space::room_step(&engine.core, &engine.disk, &engine.space)
+    space::room_step(&engine.jobs())
 }
 
 /// For a delete on a full disk that has used up the reserve for deletes: frees space until there is
@@ -112,7 +108,7 @@ pub(crate) fn make_room(engine: &Engine, enough: &dyn Fn() -> Result<()>) -> Res
     let _one_at_a_time = engine.disk.full_disk.making_room.lock();
     for _ in 0..PASSES_MAX {
         engine.core.health.check_readable()?;
-        shrink_manifest(&engine.core, &engine.disk)?;
+        shrink_manifest(engine)?;
         // Deltas ask for more room than their runs take. If there is no room for the runs, either,
         // jobs come first.
         let written = checkpoint_for_room(engine);
@@ -125,7 +121,7 @@ pub(crate) fn make_room(engine: &Engine, enough: &dyn Fn() -> Result<()>) -> Res
         let worked = give_back_garbage(engine, &|| written.is_ok() && enough().is_ok())?;
         // Another thread's jobs may have given room back just now.
         let waited = !engine.core.manual() && engine.work.wait_idle_for(JOBS_WAIT);
-        collect_for_room(&engine.core, &engine.disk);
+        collect_for_room(engine);
         if !worked && !waited {
             break;
         }
@@ -143,7 +139,7 @@ fn checkpoint_for_room(engine: &Engine) -> Result<()> {
 /// once more.
 fn or_in_surplus(engine: &Engine, attempt: &dyn Fn() -> Result<()>) -> Result<()> {
     let done = attempt();
-    match is_full(&done) && shrink_container(&engine.core, &engine.disk, &engine.catalog) {
+    match is_full(&done) && shrink_container(engine) {
         true => attempt(),
         false => done,
     }
@@ -152,12 +148,11 @@ fn or_in_surplus(engine: &Engine, attempt: &dyn Fn() -> Result<()>) -> Result<()
 /// Gives back the container's free bytes beyond the need of the deltas. They are of no use to
 /// deletes while edits and tables find no room, and edits and tables free more. Returns whether
 /// there were any.
-fn shrink_container(core: &Core, disk: &Disk, catalog: &Catalog) -> bool {
-    let given = disk
-        .container
-        .give_all_back(core.admission.delta_to_write())
-        > 0;
-    disk.full_disk.note_room(catalog);
+fn shrink_container(engine: &Engine) -> bool {
+    let (core, disk) = (&engine.core, &engine.disk);
+    let kept = core.admission.delta_to_write();
+    let given = disk.container.give_all_back(kept) > 0;
+    disk.full_disk.note_room(&engine.catalog);
     given
 }
 
@@ -206,23 +201,17 @@ fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool>
 /// edits drop, and, if the chunk will shrink, the reserve. Other jobs do not get the reserve,
 /// because they would use it up while the disk fills.
 pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
-    let maintain = || {
-        let (catalog, space) = (&engine.catalog, &engine.space);
-        jobs::maintain(&engine.jobs(), catalog, space, &chunk)
-    };
+    let maintain = || jobs::maintain(&engine.jobs(), &chunk);
     let mut done = maintain();
     if is_full(&done) {
-        give_room_back(&engine.core, &engine.disk, &engine.work)?;
+        give_room_back(engine)?;
         // The view is not kept during the job: it names the tables that the job drops.
         let shrinks = will_shrink(&chunk.view.load_full());
         done = match shrinks {
             true => engine.disk.full_disk.with(Need::Jobs, maintain),
             false => maintain(),
         };
-        if shrinks
-            && is_full(&done)
-            && shrink_container(&engine.core, &engine.disk, &engine.catalog)
-        {
+        if shrinks && is_full(&done) && shrink_container(engine) {
             done = maintain();
         }
     }
@@ -266,7 +255,7 @@ pub(crate) fn rewrite_with_kept(
 ) -> Result<()> {
     let rewrite = || {
         let parts = rewrite::rewrite(&engine.jobs(), keyspace, std::slice::from_ref(chunk))?;
-        jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)
+        jobs::finish_layout(&engine.jobs(), &parts)
     };
     let with_kept = || engine.disk.full_disk.with(Need::Jobs, rewrite);
     or_in_surplus(engine, &with_kept)
@@ -275,23 +264,24 @@ pub(crate) fn rewrite_with_kept(
 /// After a rewrite: the room that it gave back is there, and the reserve that was given up for it
 /// is laid down again.
 pub(crate) fn take_room_back(engine: &Engine) -> Result<()> {
-    give_room_back(&engine.core, &engine.disk, &engine.work)?;
+    give_room_back(engine)?;
     checkpoint::tend_full_disk(engine);
     Ok(())
 }
 
 /// Makes queued edits durable, deletes the files that they drop, and gives the container's surplus
 /// to the file system.
-fn give_room_back(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
-    shrink_manifest(core, disk)?;
-    jobs::flush_manifest(core, disk, work)?;
-    collect_for_room(core, disk);
-    disk.full_disk.give_back_if_owed();
+fn give_room_back(engine: &Engine) -> Result<()> {
+    shrink_manifest(engine)?;
+    jobs::flush_manifest(&engine.jobs())?;
+    collect_for_room(engine);
+    engine.disk.full_disk.give_back_if_owed();
     Ok(())
 }
 
 /// Old edits of the manifest are garbage, too.
-fn shrink_manifest(core: &Core, disk: &Disk) -> Result<()> {
+fn shrink_manifest(engine: &Engine) -> Result<()> {
+    let Engine { core, disk, .. } = engine;
     let shrink = || Ok(disk.manifest().shrink()?);
     match disk.full_disk.with(Need::Jobs, shrink) {
         Err(error) if !error.kind().is_for_want() => Err(core.health.latch(error)),
@@ -300,7 +290,8 @@ fn shrink_manifest(core: &Core, disk: &Disk) -> Result<()> {
 }
 
 /// Collects until every table that no edit names is gone, or for a bounded time.
-pub(crate) fn collect_for_room(core: &Core, disk: &Disk) {
+pub(crate) fn collect_for_room(engine: &Engine) {
+    let Engine { core, disk, .. } = engine;
     for look in 0..LOOKS_MAX {
         disk.collect(&core.health);
         if disk.tables.pending_bytes() == 0 || core.health.failure().is_some() {
@@ -321,9 +312,10 @@ pub(crate) fn retry_checkpoint(engine: &Engine, awaited: bool) -> bool {
 
 /// Nothing more can be done for threads that wait for a checkpoint, or for the room that it would
 /// make: they get the error.
-pub(crate) fn refuse_waiting(core: &Core, disk: &Disk, flow: &Flow, error: &Error) {
+pub(crate) fn refuse_waiting(engine: &Engine, error: &Error) {
+    let Engine { disk, flow, .. } = engine;
     disk.full_disk.refusals.because_of(error);
-    core.admission.dismiss();
+    engine.core.admission.dismiss();
     let _completed = flow.completed.lock();
     disk.full_disk.refusals.refuse();
     flow.progress.notify_all();

@@ -210,7 +210,7 @@ fn as_workers_do() {
                 for turn in 0..3 {
                     world.maintain(own + turn);
                     let engine = world.engine();
-                    tending::memory_round(&engine.jobs(), &engine.catalog);
+                    tending::memory_round(&engine.jobs());
                     worker::run_queued_jobs(engine);
                     engine.disk.collect(&engine.core.health);
                 }

@@ -282,7 +282,7 @@ fn nothing_left_for_a_munk() {
     });
     join([loader, checkpoints, worker]);
     let engine = world.engine();
-    tending::memory_round(&engine.jobs(), &engine.catalog);
+    tending::memory_round(&engine.jobs());
     worker::run_queued_jobs(engine);
     for (_, chunk) in engine.catalog.chunks() {
         let view = chunk.view.load_full();

@@ -444,8 +444,7 @@ impl World {
     pub(super) fn maintain(&self, index: usize) {
         let chunk = self.chunk(index);
         let engine = self.engine();
-        let (catalog, space) = (&engine.catalog, &engine.space);
-        jobs::maintain(&engine.jobs(), catalog, space, &chunk).expect("maintains");
+        jobs::maintain(&engine.jobs(), &chunk).expect("maintains");
     }
 
     fn flush_manifest(&self) {

@@ -14,9 +14,7 @@
 //! Thread safety: any; the caller holds nothing, for this waits for the disk.
 
 use crate::commit_log::CommitLog;
-use crate::engine::core::Core;
-use crate::engine::disk::Disk;
-use crate::engine::log::Log;
+use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::full_disk::Need;
 use crate::sync::atomic::Ordering;
@@ -29,7 +27,10 @@ const EIGHTHS_ENOUGH: u64 = 3;
 
 /// Grows the ring by a step, if possible; returns whether it grew. A failure of the device has
 /// latched.
-fn grow_commit_log(core: &Core, disk: &Disk, log: &Log, ring: &CommitLog) -> bool {
+fn grow_commit_log(engine: &Engine, ring: &CommitLog) -> bool {
+    let Engine {
+        core, disk, log, ..
+    } = engine;
     // Free room belongs to the reserve, and a full disk is not asked again at once.
     if disk.full_disk.is_owed() || log.is_stuck.load(Ordering::Relaxed) {
         return false;
@@ -54,55 +55,50 @@ fn grow_commit_log(core: &Core, disk: &Disk, log: &Log, ring: &CommitLog) -> boo
 }
 
 /// Upkeep's part, before it looks whether a checkpoint is due.
-pub(crate) fn grow_log_ahead(core: &Core, disk: &Disk, log: &Log) {
-    let Some(ring) = log.commit_log.as_ref().filter(|ring| ring.is_growing()) else {
+pub(crate) fn grow_log_ahead(engine: &Engine) {
+    let ring = engine.log.commit_log.as_deref();
+    let Some(ring) = ring.filter(|ring| ring.is_growing()) else {
         return;
     };
-    if !core.admission.ring_fuller_than(EIGHTHS_UPKEEP, 0) {
+    let admission = &engine.core.admission;
+    if !admission.ring_fuller_than(EIGHTHS_UPKEEP, 0) {
         return;
     }
-    while core.admission.ring_fuller_than(EIGHTHS_ENOUGH, 0)
-        && grow_commit_log(core, disk, log, ring)
-    {}
+    while admission.ring_fuller_than(EIGHTHS_ENOUGH, 0) && grow_commit_log(engine, ring) {}
 }
 
 /// A put's part: for a record with this number of bytes in the ring, which takes it as it is.
-pub(crate) fn grow_log_for(
-    core: &Core,
-    disk: &Disk,
-    log: &Log,
-    ring_bytes: u64,
-    deletes: bool,
-) -> Result<()> {
-    let Some(ring) = &log.commit_log else {
+pub(crate) fn grow_log_for(engine: &Engine, ring_bytes: u64, deletes: bool) -> Result<()> {
+    let Some(ring) = &engine.log.commit_log else {
         return Ok(());
     };
     if !ring.is_backed() {
         // The disk was full when the ring was opened.
         let back = || Ok(ring.back()?);
         match deletes {
-            true => disk.full_disk.with(Need::Deletes, back)?,
+            true => engine.disk.full_disk.with(Need::Deletes, back)?,
             false => back()?,
         }
     }
+    let admission = &engine.core.admission;
     while ring.is_growing()
-        && core.admission.ring_fuller_than(EIGHTHS_PUTS, ring_bytes)
-        && grow_commit_log(core, disk, log, ring)
+        && admission.ring_fuller_than(EIGHTHS_PUTS, ring_bytes)
+        && grow_commit_log(engine, ring)
     {}
     Ok(())
 }
 
 /// Whether the ring takes a payload of this number of bytes, after it has grown for it if it can.
-pub(crate) fn log_takes(core: &Core, disk: &Disk, log: &Log, payload_bytes: u64) -> bool {
-    let Some(ring) = &log.commit_log else {
+pub(crate) fn log_takes(engine: &Engine, payload_bytes: u64) -> bool {
+    let Some(ring) = &engine.log.commit_log else {
         return true;
     };
     let total = CommitLog::record_bytes(payload_bytes as usize + ring.seal_bytes());
-    if payload_bytes > log.ring_record_bytes_max() {
+    if payload_bytes > engine.log.ring_record_bytes_max() {
         return false;
     }
     while total > ring.record_max() {
-        if !grow_commit_log(core, disk, log, ring) {
+        if !grow_commit_log(engine, ring) {
             return false;
         }
     }

@@ -253,7 +253,7 @@ fn publish_alone(
     }
     disk.tables.registry().release(dropped);
     // It may flush other edits. The ingest is done; an error has latched the database.
-    drop(jobs::finish_layout(core, disk, &engine.work, &new));
+    drop(jobs::finish_layout(&engine.jobs(), &new));
     engine.work.stir();
     Ok(overlapping)
 }

@@ -155,7 +155,7 @@ fn encode<'a>(
     let Some(_) = &log.commit_log else {
         return Ok(Encoded::empty());
     };
-    if log_room::log_takes(core, disk, log, payload_bytes) {
+    if log_room::log_takes(engine, payload_bytes) {
         return Ok(Encoded::inline(ops, payload_bytes as usize, body));
     }
     let sync_first = durability == Durability::Sync;

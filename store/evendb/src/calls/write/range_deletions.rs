@@ -10,8 +10,8 @@
 //! **Room.** Range deletions take memory until rewrites have applied them, which takes a
 //! checkpoint. Once undurable range deletions take a quarter of the memory that deltas may have, a
 //! checkpoint is asked for; at half, writes wait for it. Durable ones count as metadata, and much
-//! metadata slows writes (`memory_policy/shares.rs`). When all range deletions together take a quarter of
-//! the budget, each new one waits some milliseconds.
+//! metadata slows writes (`memory_policy/shares.rs`). When all range deletions together take a
+//! quarter of the budget, each new one waits some milliseconds.
 //!
 //! **Version.** A range deletion hides records of smaller versions, so every earlier record of its
 //! chunks must have a smaller version ([`tie`]). [`ChunkWriter::changed_at`] tells: if a record has

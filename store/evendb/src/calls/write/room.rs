@@ -93,7 +93,7 @@ pub(super) fn admit(
     deletes: bool,
 ) -> Result<()> {
     making_room::reserve_disk(engine, delta_bytes, deletes)?;
-    log_room::grow_log_for(&engine.core, &engine.disk, &engine.log, ring_bytes, deletes)?;
+    log_room::grow_log_for(engine, ring_bytes, deletes)?;
     let reserve = || {
         engine
             .core

@@ -169,7 +169,7 @@ impl<'c> Gatherer<'c> {
 
     /// Writes the gathered tables, or hands them to the thread.
     fn pass_on(&mut self) -> Result<()> {
-        self.batch.depth = pace::writes_ahead(self.core);
+        self.batch.depth = pace::writes_ahead(&self.core.admission);
         let alone = self.core.manual() || cfg!(any(evendb_loom, evendb_shuttle));
         if self.helper.is_none() && !alone && self.core.admission.is_behind() {
             self.helper = Helper::start(self.container);

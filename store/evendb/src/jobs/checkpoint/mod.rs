@@ -46,7 +46,7 @@ use crate::full_disk::Need;
 use crate::kept_changes::RingToKeep;
 use crate::manifest::edit::{Change, Place};
 use crate::memory_policy::MemoryPolicy;
-use crate::pace::{self, Rest};
+use crate::pace::Rest;
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
@@ -129,7 +129,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
         core.value_files.give_up_checkpoint(value_bytes);
         return Err(give_up(&engine.jobs(), error, runs));
     }
-    move_tail(core, log, replay_from);
+    move_tail(engine, replay_from);
     log.value_extents.drop_below(replay_from);
     trace::event!(
         DEBUG,
@@ -139,10 +139,10 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
         bytes = runs.iter().map(PendingRun::bytes).sum::<u64>(),
         duration_micros = job.micros()
     );
-    let mut rest = Rest::new(core);
+    let mut rest = Rest::of_checkpoint(core);
     for run in runs {
         publish_run(&engine.jobs(), run);
-        rest.take_if_due(core, pace::checkpoint_rest(core));
+        rest.take_if_due();
     }
     note_completed(engine, of.number);
     core.metrics.checkpoints.add(1);
@@ -186,7 +186,7 @@ fn write_and_name(
     let (core, log) = (&engine.core, &engine.log);
     let written = write_runs(of, &engine.flow, runs);
     if planted!(core.options, EarlyTail) {
-        move_tail(core, log, replay_from);
+        move_tail(engine, replay_from);
     }
     written?;
     keep_changes(log, replay_from);
@@ -194,7 +194,7 @@ fn write_and_name(
     if !planted!(core.options, ValuesNotSynced) {
         core.value_files.sync()?;
     }
-    complete(core, &engine.disk, of.number, replay_from, runs)
+    complete(of, replay_from, runs)
 }
 
 /// Behind step 7: tells those who wait for this checkpoint, or for room.
@@ -224,25 +224,26 @@ fn keep_changes(log: &Log, replay_from: Lsn) {
 }
 
 /// Step 5.
-fn move_tail(core: &Core, log: &Log, replay_from: Lsn) {
-    if let Some(log) = &log.commit_log {
-        core.admission.ring_tail_moved(log.set_tail(replay_from));
+fn move_tail(engine: &Engine, replay_from: Lsn) {
+    if let Some(log) = &engine.log.commit_log {
+        engine
+            .core
+            .admission
+            .ring_tail_moved(log.set_tail(replay_from));
     }
 }
 
 /// Step 3: writes the runs of all dirty chunks and syncs them.
 fn write_runs(of: &Runs<'_>, flow: &Flow, runs: &mut Vec<PendingRun>) -> Result<()> {
-    let &Runs {
-        core, disk, number, ..
-    } = of;
+    let &Runs { core, disk, .. } = of;
     let mut writer = Gatherer::new(core, &disk.container);
-    let mut rest = Rest::new(core);
-    while let Some(mut queue) = take_due(core, flow, number) {
+    let mut rest = Rest::of_checkpoint(core);
+    while let Some(mut queue) = take_due(of, flow) {
         // The runs are written in key order, so neighbours in the key space are neighbours in the
         // file.
         queue.sort_by(|a, b| (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low)));
         for (index, (chunk, _)) in queue.iter().enumerate() {
-            rest.take_if_due(core, pace::checkpoint_rest(core));
+            rest.take_if_due();
             let Some(run) = begin_run(of, chunk) else {
                 continue;
             };
@@ -269,7 +270,8 @@ fn write_runs(of: &Runs<'_>, flow: &Flow, runs: &mut Vec<PendingRun>) -> Result<
 ///
 /// A layout change queues the chunks that take over before the old ones can go. So a queue whose
 /// chunks are all gone is not the end: other chunks have been queued since.
-fn take_due(core: &Core, flow: &Flow, number: u64) -> Option<Vec<(Arc<Chunk>, u64)>> {
+fn take_due(of: &Runs<'_>, flow: &Flow) -> Option<Vec<(Arc<Chunk>, u64)>> {
+    let &Runs { core, number, .. } = of;
     let due: Vec<_> = {
         let mut dirty = flow.dirty.lock();
         dirty
@@ -292,13 +294,7 @@ fn take_due(core: &Core, flow: &Flow, number: u64) -> Option<Vec<(Arc<Chunk>, u6
 }
 
 /// Step 4.
-fn complete(
-    core: &Core,
-    disk: &Disk,
-    number: u64,
-    replay_from: Lsn,
-    runs: &[PendingRun],
-) -> Result<()> {
+fn complete(of: &Runs<'_>, replay_from: Lsn, runs: &[PendingRun]) -> Result<()> {
     // A rewrite that took effect before this has queued its edit, so that edit is before the runs'
     // edit. From here on no rewrite takes effect until the run is in the view.
     for run in runs {
@@ -317,11 +313,11 @@ fn complete(
         }
     }
     changes.push(Change::Checkpoint {
-        number,
+        number: of.number,
         replay_from,
     });
-    let bytes = disk.manifest().flush(changes)?;
-    core.metrics.bytes_manifest.add(bytes);
+    let bytes = of.disk.manifest().flush(changes)?;
+    of.core.metrics.bytes_manifest.add(bytes);
     Ok(())
 }
 

@@ -30,6 +30,7 @@ pub(super) fn publish_run(context: &JobContext<'_>, run: PendingRun) {
         flow,
         memory,
         work,
+        ..
     } = context;
     let chunk = &run.chunk;
     let funk = chunk.view.load_full().funk.clone();

@@ -253,7 +253,7 @@ fn next_table(
     buffer: &mut Vec<u8>,
 ) -> Result<NextTable> {
     let &Runs { core, disk, .. } = of;
-    let mut yielder = pace::yielder(core);
+    let mut yielder = pace::yielder(&core.admission);
     let pin = reclaim::pin();
     let after = progress.last.as_deref();
     let sources = delta_sources(&run.deltas, after, &pin, &mut yielder);

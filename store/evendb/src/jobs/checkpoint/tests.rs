@@ -10,20 +10,23 @@ use crate::rebalance::bench::Bench;
 use evendb_storage::key_hash::RamHash;
 use evendb_storage::vfs::read_exact_at;
 
-/// Steps 2 to 4 up to where runs are written.
-fn written(bench: &Bench) -> (u64, Vec<PendingRun>) {
-    let next = checkpoint_of(bench.core.clock.advance_checkpoint());
-    let number = next - 1;
-    let of = Runs {
+/// What the runs of checkpoint `number` share.
+fn of(bench: &Bench, number: u64) -> Runs<'_> {
+    Runs {
         core: &bench.core,
         disk: &bench.disk,
         memory: &bench.memory,
         number,
-        next,
+        next: number + 1,
         horizon: bench.core.clock.horizon(),
-    };
+    }
+}
+
+/// Steps 2 to 4 up to where runs are written.
+fn written(bench: &Bench) -> (u64, Vec<PendingRun>) {
+    let number = checkpoint_of(bench.core.clock.advance_checkpoint()) - 1;
     let mut runs = Vec::new();
-    write_runs(&of, &bench.flow, &mut runs).unwrap();
+    write_runs(&of(bench, number), &bench.flow, &mut runs).unwrap();
     (number, runs)
 }
 
@@ -31,7 +34,7 @@ impl Bench {
     /// All steps, without a commit log.
     pub(crate) fn checkpoint(&self) {
         let (number, runs) = written(self);
-        complete(&self.core, &self.disk, number, Lsn(0), &runs).unwrap();
+        complete(&of(self, number), Lsn(0), &runs).unwrap();
         for run in runs {
             publish_run(&self.context(), run);
         }
@@ -105,7 +108,7 @@ fn runs_are_written_then_named_then_seen() {
     );
     assert_eq!(named_tables(&bench), 0);
 
-    complete(&bench.core, &bench.disk, number, Lsn(0), &runs).unwrap();
+    complete(&of(&bench, number), Lsn(0), &runs).unwrap();
     assert_eq!(named_tables(&bench), 1);
     let completed = bench.disk.manifest().with_state(|state| state.completed);
     assert_eq!(completed, number);
@@ -156,7 +159,7 @@ fn a_chunk_is_rewritten_while_its_run_is_written() {
     let funk = chunk.view.load_full().funk.clone();
     assert_eq!((funk.base.len(), funk.runs.len()), (1, 0));
     bench.check();
-    complete(&bench.core, &bench.disk, number, Lsn(0), &runs).unwrap();
+    complete(&of(&bench, number), Lsn(0), &runs).unwrap();
     assert_eq!(chunk.latch.lock().run, RunStage::Named);
     for run in runs {
         publish_run(&bench.context(), run);
@@ -181,7 +184,7 @@ fn only_keys_above_all_others_may_join_the_base() {
         bench.put(keys.clone(), 2);
         let (number, runs) = written(&bench);
         assert_eq!(bench.chunk().latch.lock().run, stage, "{keys:?}");
-        complete(&bench.core, &bench.disk, number, Lsn(0), &runs).unwrap();
+        complete(&of(&bench, number), Lsn(0), &runs).unwrap();
         for run in runs {
             publish_run(&bench.context(), run);
         }

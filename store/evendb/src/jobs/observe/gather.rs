@@ -54,7 +54,7 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
             .tables()
             .map(|table| table.part.meta.data_bytes)
             .sum::<u64>();
-        stats.debt_bytes += jobs::debt_of(&engine.core, &engine.space, &keyspace, &chunk, &view);
+        stats.debt_bytes += jobs::debt_of(&engine.jobs(), &keyspace, &chunk, &view);
         let tables = view.funk.tables().map(|table| &table.part);
         let in_files = tables.filter(|part| part.place == Place::File);
         files.extend(in_files.map(|part| (part.table, file_blocks(part.meta.len))));

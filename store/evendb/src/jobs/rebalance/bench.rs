@@ -10,6 +10,8 @@ use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
+use crate::engine::idle::Idle;
+use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::files::CONTAINER;
 use crate::full_disk::{self, FullDisk};
@@ -47,6 +49,8 @@ pub(crate) struct Bench {
     pub(crate) memory: MemoryPolicy,
     pub(crate) work: Work,
     pub(crate) catalog: Catalog,
+    pub(crate) space: Space,
+    pub(crate) idle: Idle,
     pub(crate) keyspace: Arc<KeyspaceState>,
     /// The expected content of the keyspace.
     model: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -98,6 +102,8 @@ impl Bench {
             memory,
             work: Work::default(),
             catalog: Catalog::new(BTreeMap::from([("bench".to_owned(), keyspace.clone())])),
+            space: Space::default(),
+            idle: Idle::default(),
             keyspace,
             model: BTreeMap::new(),
         }
@@ -109,7 +115,10 @@ impl Bench {
             disk: &self.disk,
             flow: &self.flow,
             memory: &self.memory,
+            catalog: &self.catalog,
             work: &self.work,
+            space: &self.space,
+            idle: &self.idle,
         }
     }
 
@@ -213,7 +222,7 @@ impl Bench {
         };
         let deltas: Vec<Frozen> = [active].into_iter().chain(view.frozen.clone()).collect();
         let pin = reclaim::pin();
-        let mut yielder = pace::yielder(&self.core);
+        let mut yielder = pace::yielder(&self.core.admission);
         let mut sources = delta_sources(&deltas, None, &pin, &mut yielder);
         sources.extend(sources_of(chunk, &view).unwrap());
         let horizon = self.core.clock.horizon();

@@ -27,12 +27,9 @@
 //! thread may read; acting on it a moment too late does no harm.
 
 use super::space::{self, expected_live_bytes};
-use crate::catalog::Catalog;
 use crate::chunk::Chunk;
 use crate::engine::JobContext;
-use crate::engine::core::Core;
 use crate::engine::idle::{Idle, IdleState};
-use crate::engine::space::Space;
 use crate::error::{ErrorKind, Result};
 use crate::picker::{Shrinking, pick_idle};
 use crate::rebalance::{jobs, munks, rewrite};
@@ -49,14 +46,13 @@ const PACE_BYTES: u64 = 32 << 20;
 /// Earns bytes to rewrite, in a database of `live_bytes`: for bytes that arrived in logs, and for
 /// bytes that deletions hid.
 pub(crate) fn earn_for_idle(
-    core: &Core,
-    idle: &Idle,
+    context: &JobContext<'_>,
     arrived: u64,
     record_bytes: u64,
     live_bytes: u64,
 ) {
-    let deletes = core.metrics.deletes.get();
-    let mut state = idle.state.lock();
+    let deletes = context.core.metrics.deletes.get();
+    let mut state = context.idle.state.lock();
     let hidden = deletes.saturating_sub(state.deletes) * record_bytes;
     state.deletes = deletes;
     let earned = state.account_bytes.saturating_add(arrived + hidden);
@@ -65,12 +61,13 @@ pub(crate) fn earn_for_idle(
 
 /// A look by upkeep: notices that the database has become idle, or is idle no more, and queues the
 /// rewrite of the next chunk if it is time.
-pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Space, idle: &Idle) {
+pub(crate) fn idle_round(context: &JobContext<'_>) {
     let &JobContext {
         core,
         disk,
         flow,
         work,
+        idle,
         ..
     } = context;
     let owed = work.is_busy() || disk.full_disk.is_owed();
@@ -95,7 +92,7 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
             // the hidden records go.
             let ranges = core.metrics.range_deletes.get();
             let deleted = std::mem::replace(&mut state.ranges, ranges) < ranges;
-            if (deleted || core.admission.delta_to_write() > space::room_step(core, disk, space))
+            if (deleted || core.admission.delta_to_write() > space::room_step(context))
                 && !flow.dirty.lock().is_empty()
             {
                 drop(state);
@@ -108,14 +105,15 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
             return;
         }
     }
-    if let Some(chunk) = next_idle_chunk(core, catalog, space, idle) {
+    if let Some(chunk) = next_idle_chunk(context) {
         work.push_shrink(&chunk);
     }
 }
 
 /// When a look will find more to do although nothing happens until then; `None` if it will not. The
 /// end of the last snapshot stirs upkeep by itself.
-pub(crate) fn idle_due(core: &Core, idle: &Idle) -> Option<Instant> {
+pub(crate) fn idle_due(context: &JobContext<'_>) -> Option<Instant> {
+    let &JobContext { core, idle, .. } = context;
     let state = idle.state.lock();
     if !idle.is_idle(&core.metrics) {
         let since = state.since.unwrap_or_else(Instant::now);
@@ -134,12 +132,8 @@ fn begin_idle(idle: &Idle, state: &mut IdleState, writes: u64) {
 
 /// Takes the next chunk of the plan, and pays for it from the account. Makes the plan first if
 /// there is none.
-fn next_idle_chunk(
-    core: &Core,
-    catalog: &Catalog,
-    space: &Space,
-    idle: &Idle,
-) -> Option<Arc<Chunk>> {
+fn next_idle_chunk(context: &JobContext<'_>) -> Option<Arc<Chunk>> {
+    let &JobContext { core, idle, .. } = context;
     if core.clock.snapshot_count() > 0 || !idle.is_idle(&core.metrics) {
         return None;
     }
@@ -147,7 +141,7 @@ fn next_idle_chunk(
         let mut state = idle.state.lock();
         (!std::mem::replace(&mut state.planned, true)).then_some(state.account_bytes)
     };
-    let plan = unplanned.map(|account_bytes| plan_shrinking(core, catalog, space, account_bytes));
+    let plan = unplanned.map(|account_bytes| plan_shrinking(context, account_bytes));
     let mut state = idle.state.lock();
     if let Some(plan) = plan {
         state.plan = plan;
@@ -163,19 +157,12 @@ fn next_idle_chunk(
     }
 }
 
-fn plan_shrinking(
-    core: &Core,
-    catalog: &Catalog,
-    space: &Space,
-    account_bytes: u64,
-) -> Vec<(Weak<Chunk>, u64)> {
-    let Some(amplification) = core.options.log_space_amplification() else {
+fn plan_shrinking(context: &JobContext<'_>, account_bytes: u64) -> Vec<(Weak<Chunk>, u64)> {
+    let Some(amplification) = context.core.options.log_space_amplification() else {
         return Vec::new();
     };
-    let chunks = catalog.chunks();
-    let looks = chunks
-        .iter()
-        .map(|(_, chunk)| shrinking(core, space, chunk));
+    let chunks = context.catalog.chunks();
+    let looks = chunks.iter().map(|(_, chunk)| shrinking(context, chunk));
     let (figures, hidden): (Vec<Shrinking>, Vec<u64>) = looks.unzip();
     let garbage_share = (amplification - 1.0) * GARBAGE_PART;
     // What range deletions hide has earned its rewriting.
@@ -187,8 +174,8 @@ fn plan_shrinking(
 
 /// The bytes that a rewrite of the chunk would leave and remove; and the bytes that range deletions
 /// hide among the removed ones.
-fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> (Shrinking, u64) {
-    let stats = jobs::own_figures(core, space, chunk, &chunk.view.load_full());
+fn shrinking(context: &JobContext<'_>, chunk: &Chunk) -> (Shrinking, u64) {
+    let stats = jobs::own_figures(context, chunk, &chunk.view.load_full());
     let live_bytes = expected_live_bytes(&stats);
     let garbage_bytes = match chunk.damaged.load(Ordering::Relaxed) {
         true => 0,
@@ -203,50 +190,38 @@ fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> (Shrinking, u64) {
 
 /// Rewrites a chunk of the plan if the database is still idle, and returns whether it was
 /// rewritten. On a full disk, or where another job has the chunk, the chunk stays as it is.
-pub(crate) fn shrink(
-    context: &JobContext<'_>,
-    catalog: &Catalog,
-    space: &Space,
-    idle: &Idle,
-    chunk: &Arc<Chunk>,
-) -> Result<bool> {
-    let &JobContext {
-        core, disk, work, ..
-    } = context;
-    let (Some(keyspace), Some(_token)) = (catalog.keyspace_of(chunk), chunk.try_token()) else {
+pub(crate) fn shrink(context: &JobContext<'_>, chunk: &Arc<Chunk>) -> Result<bool> {
+    let &JobContext { core, idle, .. } = context;
+    let keyspace = context.catalog.keyspace_of(chunk);
+    let (Some(keyspace), Some(_token)) = (keyspace, chunk.try_token()) else {
         return Ok(false);
     };
     let damaged = chunk.damaged.load(Ordering::Relaxed);
     if !idle.is_idle(&core.metrics) || damaged || core.clock.snapshot_count() > 0 {
         return Ok(false);
     }
-    if chunk.latch.lock().retired || shrinking(core, space, chunk).0.garbage_bytes == 0 {
+    if chunk.latch.lock().retired || shrinking(context, chunk).0.garbage_bytes == 0 {
         return Ok(false);
     }
     munks::absorb(core, chunk);
     let new_chunks = rewrite::rewrite(context, &keyspace, std::slice::from_ref(chunk))?;
-    jobs::finish_layout(core, disk, work, &new_chunks)?;
+    jobs::finish_layout(context, &new_chunks)?;
     Ok(true)
 }
 
 /// Does at once and in this thread what an idle database does over time. Returns the number of
 /// chunks rewritten.
-pub(crate) fn shrink_all(
-    context: &JobContext<'_>,
-    catalog: &Catalog,
-    space: &Space,
-    idle: &Idle,
-) -> Result<u64> {
-    let core = context.core;
+pub(crate) fn shrink_all(context: &JobContext<'_>) -> Result<u64> {
+    let &JobContext { core, idle, .. } = context;
     {
         let mut state = idle.state.lock();
         let writes = core.metrics.writes();
         begin_idle(idle, &mut state, writes);
     }
     let mut rewritten = 0;
-    while let Some(chunk) = next_idle_chunk(core, catalog, space, idle) {
+    while let Some(chunk) = next_idle_chunk(context) {
         core.health.check_readable()?;
-        match shrink(context, catalog, space, idle, &chunk) {
+        match shrink(context, &chunk) {
             Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
             done => rewritten += u64::from(done?),
         }
@@ -287,8 +262,7 @@ mod tests {
     }
 
     fn idle_look(engine: &Engine) {
-        let (catalog, space) = (&engine.catalog, &engine.space);
-        idle_round(&engine.jobs(), catalog, space, &engine.idle);
+        idle_round(&engine.jobs());
     }
 
     /// Runs the look of upkeep, as if time had passed since its last one.
@@ -393,27 +367,11 @@ mod tests {
         drop(snapshot);
         assert!(db.idle_pass().unwrap() > 0);
         assert!(db.engine().idle.is_idle(&db.engine().core.metrics));
-        let step = space::room_step(&db.engine().core, &db.engine().disk, &db.engine().space);
-        assert_eq!(
-            space::room_kept(
-                &db.engine().core,
-                &db.engine().disk,
-                &db.engine().space,
-                &db.engine().idle
-            ),
-            (step / 2, step)
-        );
+        let step = space::room_step(&db.engine().jobs());
+        assert_eq!(space::room_kept(&db.engine().jobs()), (step / 2, step));
         db.put("again", "busy").unwrap();
         space::room_ahead(db.engine());
-        assert_eq!(
-            space::room_kept(
-                &db.engine().core,
-                &db.engine().disk,
-                &db.engine().space,
-                &db.engine().idle
-            ),
-            (2 * step, 3 * step)
-        );
+        assert_eq!(space::room_kept(&db.engine().jobs()), (2 * step, 3 * step));
         assert!(db.engine().disk.container.free_bytes() >= 2 * step);
     }
 }

@@ -10,14 +10,11 @@
 //! what a full disk needs (`making_room`).
 
 use super::layout::{Munks, NewChunk};
-use crate::catalog::{Catalog, KeyspaceState};
+use crate::catalog::KeyspaceState;
 use crate::checkpoint::joining::stretch_bytes_min;
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
-use crate::engine::disk::Disk;
-use crate::engine::space::Space;
-use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::full_disk::Need;
 use crate::funk::tables::TableHandle;
@@ -45,7 +42,8 @@ const LOG_PART_SMALL: u64 = 32;
 const GROWS_CHECKPOINTS: u64 = 16;
 
 /// Makes queued edits durable. A full disk is no error: the edits stay queued.
-pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
+pub(crate) fn flush_manifest(context: &JobContext<'_>) -> Result<()> {
+    let &JobContext { core, disk, .. } = context;
     let flush = || Ok(disk.manifest().flush(Vec::new())?);
     let flushed = disk.full_disk.with(Need::Jobs, flush);
     let flushed = match flushed {
@@ -60,27 +58,16 @@ pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()
         Err(error) => return Err(core.health.latch(error)),
     }
     // The files that the edits dropped may be removed.
-    work.stir();
+    context.work.stir();
     Ok(())
 }
 
 /// Looks at a chunk until it needs nothing more, and returns whether anything was done. After an
 /// error of kind `NoSpace` it is tried again later; any other error has marked the chunk or latched
 /// the database.
-pub(crate) fn maintain(
-    context: &JobContext<'_>,
-    catalog: &Catalog,
-    space: &Space,
-    chunk: &Arc<Chunk>,
-) -> Result<bool> {
-    let &JobContext {
-        core,
-        disk,
-        flow,
-        memory,
-        work,
-    } = context;
-    let Some(keyspace) = catalog.keyspace_of(chunk) else {
+pub(crate) fn maintain(context: &JobContext<'_>, chunk: &Arc<Chunk>) -> Result<bool> {
+    let &JobContext { core, memory, .. } = context;
+    let Some(keyspace) = context.catalog.keyspace_of(chunk) else {
         return Ok(false);
     };
     let Some(_token) = chunk.try_token() else {
@@ -98,18 +85,18 @@ pub(crate) fn maintain(
             worked |= munks::absorb(core, chunk);
             break;
         }
-        worked |= covered_tables::drop_covered(core, disk, flow, &keyspace, chunk)?;
-        worked |= expired_tables::drop_expired(core, disk, flow, &keyspace, chunk)?;
+        worked |= covered_tables::drop_covered(context, &keyspace, chunk)?;
+        worked |= expired_tables::drop_expired(context, &keyspace, chunk)?;
         worked |= munks::mend_spent(core, chunk);
         let view = chunk.view.load_full();
-        match decide(core, space, &keyspace, chunk, &view) {
+        match decide(context, &keyspace, chunk, &view) {
             Decision::None => break,
             Decision::Absorb => worked |= munks::absorb_or_evict(core, memory, chunk),
             Decision::RebalanceFunk => {
                 munks::absorb(core, chunk);
-                ask_ahead(context, catalog, space, chunk);
+                ask_ahead(context, chunk);
                 let new_chunks = rewrite::rewrite(context, &keyspace, std::slice::from_ref(chunk))?;
-                finish_layout(core, disk, work, &new_chunks)?;
+                finish_layout(context, &new_chunks)?;
                 worked = true;
             }
             Decision::Split => {
@@ -121,7 +108,7 @@ pub(crate) fn maintain(
                     let bytes = live_bytes(chunk, &whole.view.load_full());
                     whole.whole_at_bytes.store(bytes, Ordering::Relaxed);
                 }
-                finish_layout(core, disk, work, &new_chunks)?;
+                finish_layout(context, &new_chunks)?;
                 worked = true;
             }
             Decision::Merge => {
@@ -140,7 +127,7 @@ pub(crate) fn maintain(
 /// about to be rewritten, and then the tables of the next chunk in the queue, while `chunk` is
 /// merged. So the next rewrite finds its tables in the system's cache, which holds at most one
 /// chunk ahead for each worker.
-fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: &Arc<Chunk>) {
+fn ask_ahead(context: &JobContext<'_>, chunk: &Arc<Chunk>) {
     let &JobContext { core, work, .. } = context;
     let Some(next) = work.next_to_ask(core.options.workers, core.admission.is_behind()) else {
         return;
@@ -156,8 +143,8 @@ fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: 
     let view = next.view.load_full();
     let fits = rewrite::data_bytes(&view) <= 2 * core.options.chunk_bytes_max();
     if fits
-        && let Some(keyspace) = catalog.keyspace_of(&next)
-        && debt_of(core, space, &keyspace, &next, &view) > 0
+        && let Some(keyspace) = context.catalog.keyspace_of(&next)
+        && debt_of(context, &keyspace, &next, &view) > 0
     {
         ask(&next, &view);
     }
@@ -165,17 +152,12 @@ fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: 
 
 /// After a layout change: new chunks are looked at. The edit becomes durable with the next flush,
 /// by upkeep or a checkpoint, which saves one sync for each job; only a long queue is flushed here.
-pub(crate) fn finish_layout(
-    core: &Core,
-    disk: &Disk,
-    work: &Work,
-    chunks: &[Arc<Chunk>],
-) -> Result<()> {
-    if disk.manifest().queued() >= QUEUED_EDITS_MAX {
-        flush_manifest(core, disk, work)?;
+pub(crate) fn finish_layout(context: &JobContext<'_>, chunks: &[Arc<Chunk>]) -> Result<()> {
+    if context.disk.manifest().queued() >= QUEUED_EDITS_MAX {
+        flush_manifest(context)?;
     }
     for chunk in chunks {
-        work.push_maintenance(chunk);
+        context.work.push_maintenance(chunk);
     }
     Ok(())
 }
@@ -287,18 +269,17 @@ fn merge_with_next(
     munks::absorb(context.core, chunk);
     munks::absorb(context.core, &next);
     let merged = rewrite::rewrite(context, keyspace, &[chunk.clone(), next.clone()])?;
-    finish_layout(context.core, context.disk, context.work, &merged)?;
+    finish_layout(context, &merged)?;
     Ok(true)
 }
 
 fn decide(
-    core: &Core,
-    space: &Space,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Chunk,
     view: &View,
 ) -> Decision {
-    let (stats, mut limits) = figures(core, space, keyspace, chunk, view);
+    let (stats, mut limits) = figures(context, keyspace, chunk, view);
     let live = stats.live_bytes_estimate;
     let whole_at = chunk.whole_at_bytes.load(Ordering::Relaxed);
     if live > limits.chunk_bytes_max && (live <= whole_at * 5 / 4 || !splittable(chunk, view)) {
@@ -310,21 +291,19 @@ fn decide(
 
 /// Bytes that reorganising the chunk now would write.
 pub(crate) fn debt_of(
-    core: &Core,
-    space: &Space,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Chunk,
     view: &View,
 ) -> u64 {
-    match decide(core, space, keyspace, chunk, view) {
+    match decide(context, keyspace, chunk, view) {
         Decision::None | Decision::Absorb => 0,
         _ => super::rewrite::data_bytes(view),
     }
 }
 
 fn figures(
-    core: &Core,
-    space: &Space,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Chunk,
     view: &View,
@@ -337,27 +316,28 @@ fn figures(
         // A chunk is merged with its right neighbour only, so that each pair is looked at once.
         next_bytes: neighbour(
             root.next(&chunk.range.low)
-                .filter(|(_, next)| !grows(core, chunk) && !grows(core, next)),
+                .filter(|(_, next)| !grows(context, chunk) && !grows(context, next)),
         ),
-        ..own_figures(core, space, chunk, view)
+        ..own_figures(context, chunk, view)
     };
-    (stats, picker_limits(core, space))
+    (stats, picker_limits(context))
 }
 
 /// Whether data arrives in order at the chunk's end. If the chunk were merged with its neighbour,
 /// that data would be rewritten with the neighbour's.
-fn grows(core: &Core, chunk: &Chunk) -> bool {
+fn grows(context: &JobContext<'_>, chunk: &Chunk) -> bool {
     let joined_at = chunk.joined_at.load(Ordering::Relaxed);
-    joined_at > 0 && joined_at + GROWS_CHECKPOINTS >= checkpoint_of(core.clock.now())
+    joined_at > 0 && joined_at + GROWS_CHECKPOINTS >= checkpoint_of(context.core.clock.now())
 }
 
 /// A chunk's figures without those of its neighbours.
-pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View) -> ChunkStats {
+pub(crate) fn own_figures(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> ChunkStats {
+    let core = context.core;
     let funk = &view.funk;
     let small_log = log_is_small(view);
     let shared = |table: &Arc<TableHandle>| !inside(chunk, table);
     let hidden = match &view.covers {
-        Some(_) => covered_tables::hidden(core, view),
+        Some(_) => covered_tables::hidden(&core.clock, view),
         None => Hidden::default(),
     };
     ChunkStats {
@@ -381,7 +361,7 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
         log_bytes: funk.log_bytes(),
         live_bytes_estimate: live_bytes(chunk, view),
         munk_is_whole: view.whole_munk().is_some(),
-        update_rate: space.update_rate(chunk),
+        update_rate: context.space.update_rate(chunk),
         first_limit_part: first_limit_part(chunk, funk),
         shares_tables: funk.base.iter().any(shared)
             || (!small_log && funk.runs.iter().any(|run| shared(&run.table))),
@@ -427,10 +407,10 @@ fn first_limit_part(chunk: &Chunk, funk: &Funk) -> Option<f32> {
     })
 }
 
-pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
-    let chunk_bytes_max = core.options.chunk_bytes_max();
-    let (cold, munk) = core
-        .options
+pub(crate) fn picker_limits(context: &JobContext<'_>) -> PickerLimits {
+    let options = &context.core.options;
+    let chunk_bytes_max = options.chunk_bytes_max();
+    let (cold, munk) = options
         .advanced
         .log_bytes_limits
         .unwrap_or((chunk_bytes_max * 35 / 100, chunk_bytes_max * 2));
@@ -440,12 +420,12 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
         log_bytes_max_cold: cold,
         log_bytes_max_munk: munk,
         frozen_deltas_max: 1,
-        square_root: match core.options.advanced.log_bytes_limits {
+        square_root: match options.advanced.log_bytes_limits {
             Some(_) => None,
-            None => space.log_budget(),
+            None => context.space.log_budget(),
         },
         merge_bytes: chunk_bytes_max * 2 / 5,
-        overwritten_values_min: core.options.advanced.value_file_bytes / 4,
+        overwritten_values_min: options.advanced.value_file_bytes / 4,
     }
 }
 

@@ -15,11 +15,8 @@
 //! Thread safety: one round at a time (upkeep, or a call that pays the debt). Decisions read the
 //! outcome through atomics. They may mix the values of two rounds, which does no harm.
 
-use crate::catalog::Catalog;
 use crate::chunk::Heat;
-use crate::engine::core::Core;
 use crate::engine::disk::Disk;
-use crate::engine::idle::Idle;
 use crate::engine::space::Space;
 use crate::engine::{Engine, JobContext};
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS};
@@ -70,14 +67,10 @@ pub(crate) fn last_space_round(space: &Space) -> Option<Instant> {
 }
 
 /// Makes a round if one is due; with `now` it always does.
-pub(crate) fn space_round(
-    context: &JobContext<'_>,
-    catalog: &Catalog,
-    space: &Space,
-    idle: &Idle,
-    now: bool,
-) {
-    let &JobContext { core, disk, .. } = context;
+pub(crate) fn space_round(context: &JobContext<'_>, now: bool) {
+    let &JobContext {
+        core, disk, space, ..
+    } = context;
     if core.health.failure().is_some() || disk.manifest.is_none() {
         return;
     }
@@ -89,29 +82,31 @@ pub(crate) fn space_round(
         return;
     }
     let started = Instant::now();
-    let sums = look_at_chunks(context, catalog, space);
-    divide(core, space, &sums);
+    let sums = look_at_chunks(context);
+    divide(context, &sums);
     let half = core.options.delta_bytes_max() / 2;
     // Workers always have a few chunks to do, so a little waiting work is no debt.
     let overdue = sums.overdue.saturating_sub(sums.limits / 8);
     core.admission.set_debt(overdue, sums.limits.max(half));
-    let kept = room_to_keep(core, disk, space, idle);
+    let kept = room_to_keep(context);
     if disk.container.free_bytes() > kept {
         space.give_back.store(true, Ordering::Relaxed);
     }
     note_space(disk, space, &sums);
     let record_bytes = space.record_bytes.load(Ordering::Relaxed);
-    earn_for_idle(core, idle, sums.arrived, record_bytes, sums.live);
+    earn_for_idle(context, sums.arrived, record_bytes, sums.live);
     *last = Some((Instant::now(), started.elapsed()));
 }
 
-fn look_at_chunks(context: &JobContext<'_>, catalog: &Catalog, space: &Space) -> SpaceSums {
-    let &JobContext { core, work, .. } = context;
+fn look_at_chunks(context: &JobContext<'_>) -> SpaceSums {
+    let &JobContext {
+        core, space, work, ..
+    } = context;
     let mut sums = SpaceSums::default();
     let percent = core.options.advanced.value_file_live_percent;
     core.value_files.look_for_files_to_empty(percent);
-    let limits = jobs::picker_limits(core, space);
-    let chunks = catalog.chunks();
+    let limits = jobs::picker_limits(context);
+    let chunks = context.catalog.chunks();
     sums.chunks = chunks.len() as u64;
     let arrived: Vec<u64> = chunks
         .iter()
@@ -133,11 +128,11 @@ fn look_at_chunks(context: &JobContext<'_>, catalog: &Catalog, space: &Space) ->
         .store((floor as f32).to_bits(), Ordering::Relaxed);
     for (_, chunk) in &chunks {
         let view = chunk.view.load_full();
-        let stats = jobs::own_figures(core, space, chunk, &view);
+        let stats = jobs::own_figures(context, chunk, &view);
         // A snapshot that needed the hidden records may have ended.
         let covered = view.covers.is_some()
-            && (hidden_pays(&stats) || covered_tables::has_spent(core, chunk, &view));
-        if covered || stats.values_to_move || expired_tables::has_expired(core, &view) {
+            && (hidden_pays(&stats) || covered_tables::has_spent(&core.clock, chunk, &view));
+        if covered || stats.values_to_move || expired_tables::has_expired(&core.clock, &view) {
             work.push_maintenance(chunk);
         }
         sums.add(&stats, &limits);
@@ -157,7 +152,8 @@ fn look_at_chunks(context: &JobContext<'_>, catalog: &Catalog, space: &Space) ->
 }
 
 /// Updates the rates that the square-root rule uses.
-fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
+fn divide(context: &JobContext<'_>, sums: &SpaceSums) {
+    let &JobContext { core, space, .. } = context;
     let Some(amplification) = core.options.log_space_amplification() else {
         return;
     };
@@ -175,26 +171,27 @@ fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
 /// Room on the disk that puts may ask for before the next look. It is reserved ahead, so that puts
 /// do not wait for a file system that is busy with a checkpoint's writes. It is in proportion to
 /// the data: a small database reserves little.
-pub(crate) fn room_step(core: &Core, disk: &Disk, space: &Space) -> u64 {
+pub(crate) fn room_step(context: &JobContext<'_>) -> u64 {
+    let &JobContext { core, space, .. } = context;
     let there = core.admission.delta_to_write() + space.data_bytes.load(Ordering::Relaxed) / 4;
     let most = (core.options.delta_bytes_max() / 4).max(GROW_BYTES_MIN);
     let step = there.clamp(GROW_BYTES_MIN, most);
-    disk.container.set_grow_bytes(step);
+    context.disk.container.set_grow_bytes(step);
     step
 }
 
 /// Bytes of room that are kept beyond the deltas' need: the least and the most.
-pub(crate) fn room_kept(core: &Core, disk: &Disk, space: &Space, idle: &Idle) -> (u64, u64) {
-    let step = room_step(core, disk, space);
-    match idle.is_idle(&core.metrics) {
+pub(crate) fn room_kept(context: &JobContext<'_>) -> (u64, u64) {
+    let step = room_step(context);
+    match context.idle.is_idle(&context.core.metrics) {
         true => (step / 2, step),
         false => (2 * step, 3 * step),
     }
 }
 
 /// The most bytes of room that the container keeps: for the deltas, and some beyond them.
-fn room_to_keep(core: &Core, disk: &Disk, space: &Space, idle: &Idle) -> u64 {
-    core.admission.delta_to_write() + room_kept(core, disk, space, idle).1
+fn room_to_keep(context: &JobContext<'_>) -> u64 {
+    context.core.admission.delta_to_write() + room_kept(context).1
 }
 
 /// Reserves room ahead of the puts. On a full disk nothing is reserved: the put that needs room
@@ -203,8 +200,7 @@ pub(crate) fn room_ahead(engine: &Engine) {
     if engine.disk.full_disk.is_owed() {
         return;
     }
-    let wanted = engine.core.admission.delta_to_write()
-        + room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).0;
+    let wanted = engine.core.admission.delta_to_write() + room_kept(&engine.jobs()).0;
     // First the room that is kept back for this number of bytes.
     if engine.disk.container.free_bytes() < wanted
         && engine.disk.full_disk.cover(&engine.catalog, wanted).is_ok()
@@ -217,7 +213,7 @@ pub(crate) fn room_ahead(engine: &Engine) {
 /// Gives free room of the container that will not be needed soon back to the file system. Returns
 /// the bytes given back; unless they are 0 there may be more.
 pub(crate) fn give_back_room(engine: &Engine) -> u64 {
-    let keep = room_to_keep(&engine.core, &engine.disk, &engine.space, &engine.idle);
+    let keep = room_to_keep(&engine.jobs());
     // A checkpoint that writes to the file waits for one piece at most, and goes before the next
     // one.
     let rest = |worked: Duration| engine.core.manual() || !engine.work.wait_for_stop(worked);
@@ -271,7 +267,8 @@ fn space_stats(disk: &Disk, sums: &SpaceSums) -> SpaceStats {
 /// Whether a checkpoint of its own is worth its cost for the room that it frees on the disk.
 /// `deletes` is the number of deletions in RAM; `covered` is the bytes of chunks that range
 /// deletions have emptied.
-pub(crate) fn worth_deleting(core: &Core, space: &Space, deletes: u64, covered: u64) -> bool {
+pub(crate) fn worth_deleting(context: &JobContext<'_>, deletes: u64, covered: u64) -> bool {
+    let &JobContext { core, space, .. } = context;
     let bytes = deletes.saturating_mul(space.record_bytes.load(Ordering::Relaxed));
     bytes + covered > (space.stats.lock().live_bytes / 32).max(core.options.chunk_bytes_max())
 }
@@ -282,14 +279,11 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         Some(_) => *engine.space.stats.lock(),
         // A reader has no rounds.
         None => {
-            let limits = jobs::picker_limits(&engine.core, &engine.space);
+            let limits = jobs::picker_limits(&engine.jobs());
             let mut sums = SpaceSums::default();
             for (_, chunk) in engine.catalog.chunks() {
                 let view = chunk.view.load_full();
-                sums.add(
-                    &jobs::own_figures(&engine.core, &engine.space, &chunk, &view),
-                    &limits,
-                );
+                sums.add(&jobs::own_figures(&engine.jobs(), &chunk, &view), &limits);
             }
             space_stats(&engine.disk, &sums)
         }

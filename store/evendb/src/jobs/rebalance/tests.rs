@@ -5,8 +5,6 @@ use super::bench::Bench;
 use super::{idle, jobs, layout, log_merge, munks, rewrite, space, spans, tending};
 use crate::Db;
 use crate::chunk::{Chunk, Heat, View};
-use crate::engine::idle::Idle;
-use crate::engine::space::Space;
 use crate::engine::work::Job;
 use crate::funk::tables::TableHandle;
 use crate::memory::{Charge, Use};
@@ -329,7 +327,7 @@ fn many_runs_become_one() {
     Heat::count(&chunk.heat.scans);
     let before = view(&chunk);
     let one = std::slice::from_ref(&chunk);
-    log_merge::merge_logs(&bench.context(), &bench.catalog, one).unwrap();
+    log_merge::merge_logs(&bench.context(), one).unwrap();
     let after = view(&chunk);
     let (runs, old) = (&after.funk.runs, &before.funk.runs);
     assert!(runs.len() < old.len() / 2, "{} runs", runs.len());
@@ -378,8 +376,7 @@ fn a_look_at_a_chunk_that_is_too_large_splits_it() {
     bench.put(0..600, 1);
     bench.checkpoint();
     let chunk = bench.chunk();
-    let space = Space::default();
-    let look = |chunk| jobs::maintain(&bench.context(), &bench.catalog, &space, chunk).unwrap();
+    let look = |chunk| jobs::maintain(&bench.context(), chunk).unwrap();
     assert!(look(&chunk));
     let new = bench.chunks();
     assert!(new.len() > 1);
@@ -395,15 +392,11 @@ fn a_look_at_a_chunk_that_is_too_large_splits_it() {
 #[test]
 fn an_idle_database_rewrites_a_chunk_that_has_garbage() {
     let bench = base_and_runs();
-    let (space, idle) = (Space::default(), Idle::default());
-    let shrink = |chunk| {
-        let catalog = &bench.catalog;
-        idle::shrink(&bench.context(), catalog, &space, &idle, chunk).unwrap()
-    };
+    let shrink = |chunk| idle::shrink(&bench.context(), chunk).unwrap();
     let chunk = bench.chunk();
     assert!(!shrink(&chunk), "not idle");
     let writes = bench.core.metrics.writes();
-    idle.at_writes.store(writes, Ordering::Relaxed);
+    bench.idle.at_writes.store(writes, Ordering::Relaxed);
     let snapshot = bench.core.clock.register();
     assert!(!shrink(&chunk), "a snapshot would keep what it sees");
     bench.core.clock.unregister(snapshot);
@@ -417,8 +410,8 @@ fn an_idle_database_rewrites_a_chunk_that_has_garbage() {
 #[test]
 fn a_space_round_finds_the_garbage_of_the_logs() {
     let bench = base_and_runs();
-    let (space, idle) = (Space::default(), Idle::default());
-    let round = |now| space::space_round(&bench.context(), &bench.catalog, &space, &idle, now);
+    let space = &bench.space;
+    let round = |now| space::space_round(&bench.context(), now);
     round(true);
     let stats = *space.stats.lock();
     assert!(
@@ -567,7 +560,7 @@ fn spans_are_chosen_in_any_order() {
 fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     let (bench, chunk) = many_spans();
     let (context, memory) = (bench.context(), &bench.memory);
-    let round = || tending::memory_round(&context, &bench.catalog);
+    let round = || tending::memory_round(&context);
     let load = || spans::load_wanted(&context, &chunk).unwrap();
     let touch = |span: usize, reads: f32| {
         let munk = munk(&chunk);

@@ -24,12 +24,8 @@ mod staff;
 mod tests;
 mod upkeep;
 
-use crate::catalog::Catalog;
 use crate::commit_log::CommitLog;
 use crate::engine::Engine;
-use crate::engine::core::Core;
-use crate::engine::disk::Disk;
-use crate::engine::log::Log;
 use crate::engine::work::{Job, NamedChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rebalance::{idle, jobs, log_merge, munks, space, spans, tending, warm};
@@ -81,21 +77,20 @@ fn run_job(engine: &Engine, job: &Job) -> bool {
         Job::Merge(named) => {
             let chunks: Vec<_> = named.iter().filter_map(there).collect();
             // A failure has latched. After any other error the next checkpoint asks again.
-            let _ = log_merge::merge_logs(&engine.jobs(), &engine.catalog, &chunks);
+            let _ = log_merge::merge_logs(&engine.jobs(), &chunks);
             false
         }
-        Job::Shrink(named) => there(named).is_some_and(|chunk| {
-            let (catalog, space) = (&engine.catalog, &engine.space);
-            let idle = &engine.idle;
-            idle::shrink(&engine.jobs(), catalog, space, idle, &chunk).unwrap_or(false)
-        }),
+        Job::Shrink(named) => {
+            there(named).is_some_and(|chunk| idle::shrink(&engine.jobs(), &chunk).unwrap_or(false))
+        }
     }
 }
 
 /// Makes the commit log durable up to its head.
-pub(crate) fn flush_commit_log(core: &Core, log: &Log) -> Result<()> {
-    match &log.commit_log {
-        Some(log) => log.flush().map_err(|error| core.health.latch(error.into())),
+pub(crate) fn flush_commit_log(engine: &Engine) -> Result<()> {
+    let health = &engine.core.health;
+    match &engine.log.commit_log {
+        Some(log) => log.flush().map_err(|error| health.latch(error.into())),
         None => Ok(()),
     }
 }
@@ -106,7 +101,7 @@ pub(crate) fn checkpoint_if_half_full(engine: &Engine) {
         return;
     }
     if engine.core.manual() {
-        log_room::grow_log_ahead(&engine.core, &engine.disk, &engine.log);
+        log_room::grow_log_ahead(engine);
         if engine.core.admission.half_full() {
             relieve(engine);
         }
@@ -127,8 +122,8 @@ pub(crate) fn relieve(engine: &Engine) {
         checkpoint_to_short_logs(engine).and_then(|()| making_room::maintain_all(engine));
     if relieved.is_ok() {
         tending::tend_memory(engine);
-        tending::memory_round(&engine.jobs(), &engine.catalog);
-        space_round(engine, true);
+        tending::memory_round(&engine.jobs());
+        space::space_round(&engine.jobs(), true);
         run_queued_jobs(engine);
     }
     for _ in 0..4 {
@@ -138,13 +133,13 @@ pub(crate) fn relieve(engine: &Engine) {
         && engine.core.health.failure().is_none()
         && !making_room::retry_checkpoint(engine, false)
     {
-        making_room::refuse_waiting(&engine.core, &engine.disk, &engine.flow, &error);
+        making_room::refuse_waiting(engine, &error);
     }
 }
 
 /// Runs a checkpoint, before which logs are merged that have the most runs a log may have.
 pub(crate) fn checkpoint_to_short_logs(engine: &Engine) -> Result<()> {
-    log_merge::merge_longest(&engine.jobs(), &engine.catalog)?;
+    log_merge::merge_longest(&engine.jobs())?;
     checkpoint::checkpoint(engine)
 }
 
@@ -203,7 +198,7 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
 pub(crate) fn persist(engine: &Engine) -> Result<()> {
     checkpoint::take_inherited(engine)?;
     match &engine.log.commit_log {
-        Some(_) => flush_commit_log(&engine.core, &engine.log),
+        Some(_) => flush_commit_log(engine),
         None => checkpoint_to_short_logs(engine),
     }
 }
@@ -219,9 +214,9 @@ pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
         engine.work.wait_idle();
     }
     for _ in 0..SETTLING_ROUNDS {
-        space_round(engine, true);
+        space::space_round(&engine.jobs(), true);
         making_room::maintain_all(engine)?;
-        finish_jobs(engine, |core, disk| disk.collect(&core.health))?;
+        finish_jobs(engine, |engine| engine.disk.collect(&engine.core.health))?;
         // Rewrites found values to be dead that counted as live before.
         if !engine.core.value_files.is_any_to_be_emptied() {
             break;
@@ -235,8 +230,7 @@ pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
 /// rewritten chunks.
 pub(crate) fn idle_pass(engine: &Engine) -> Result<u64> {
     settle_debt(engine)?;
-    let (catalog, space) = (&engine.catalog, &engine.space);
-    let rewritten = idle::shrink_all(&engine.jobs(), catalog, space, &engine.idle)?;
+    let rewritten = idle::shrink_all(&engine.jobs())?;
     finish_jobs(engine, making_room::collect_for_room)?;
     Ok(rewritten)
 }
@@ -244,19 +238,13 @@ pub(crate) fn idle_pass(engine: &Engine) -> Result<u64> {
 /// Ends a call that did much of the background work: does the jobs that the call has queued, makes
 /// their edits durable, removes with `collect` the files that these edits drop, gives room back,
 /// and looks for further work.
-fn finish_jobs(engine: &Engine, collect: fn(&Core, &Disk)) -> Result<()> {
+fn finish_jobs(engine: &Engine, collect: fn(&Engine)) -> Result<()> {
     run_queued_jobs(engine);
-    jobs::flush_manifest(&engine.core, &engine.disk, &engine.work)?;
-    collect(&engine.core, &engine.disk);
+    jobs::flush_manifest(&engine.jobs())?;
+    collect(engine);
     while space::give_back_room(engine) > 0 {}
-    space_round(engine, true);
+    space::space_round(&engine.jobs(), true);
     Ok(())
-}
-
-/// Runs [`space::space_round`] over the whole database.
-fn space_round(engine: &Engine, now: bool) {
-    let (catalog, space) = (&engine.catalog, &engine.space);
-    space::space_round(&engine.jobs(), catalog, space, &engine.idle, now);
 }
 
 /// Closes the database: refuses calls, waits for calls under way, runs a checkpoint, seals the
@@ -298,7 +286,7 @@ fn end(engine: &Engine) -> Result<()> {
         if engine.core.health.failure().is_none() && result.is_err() {
             // There is no room for a checkpoint: at least the contents of the commit log are made
             // durable.
-            let _ = flush_commit_log(&engine.core, &engine.log);
+            let _ = flush_commit_log(engine);
         }
     }
     if let Some(log) = &engine.log.commit_log {
@@ -311,12 +299,12 @@ fn end(engine: &Engine) -> Result<()> {
     }
     // Files that no edit names any more are removed now, even if other databases of the process
     // still hold pins.
-    making_room::collect_for_room(&engine.core, &engine.disk);
+    making_room::collect_for_room(engine);
     if engine.core.health.failure().is_none()
         && result.is_ok()
         && engine.disk.shrinks_at_end.load(Ordering::Relaxed)
     {
-        give_all_back(&engine.disk, &engine.log, &engine.catalog);
+        give_all_back(engine);
     }
     engine.claim.give_up();
     let result = match engine.core.health.failure() {
@@ -352,10 +340,11 @@ pub(crate) fn checkpoint_at_lap(engine: &Engine) -> Result<()> {
 
 /// Gives back at the end the room that was kept ahead for puts, and the part of the ballast that
 /// the data does not require. The log has ended.
-pub(crate) fn give_all_back(disk: &Disk, log: &Log, catalog: &Catalog) {
-    if let Some(log) = &log.commit_log {
+pub(crate) fn give_all_back(engine: &Engine) {
+    let disk = &engine.disk;
+    if let Some(log) = &engine.log.commit_log {
         log.give_back();
     }
-    disk.full_disk.shrink_to_data(catalog);
+    disk.full_disk.shrink_to_data(&engine.catalog);
     while disk.container.give_excess_back(0, usize::MAX, &|_| true) > 0 {}
 }

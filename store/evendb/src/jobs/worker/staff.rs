@@ -149,7 +149,7 @@ fn worker(engine: &Engine) {
                 let enough = queue.running >= gentle_workers(engine)
                     && !readers_wait
                     && queue.idle_awaited == 0
-                    && !pace::waits_for_jobs(&engine.core, !queue.absorbs.is_empty());
+                    && !pace::waits_for_jobs(&engine.core.admission, !queue.absorbs.is_empty());
                 if !enough && let Some(job) = work.take(&mut queue) {
                     break job;
                 }
@@ -221,7 +221,7 @@ impl Reaping {
             self.last_flush = Instant::now();
             if engine.disk.manifest().queued() > 0 {
                 // A failure latches; on a full disk the edits wait.
-                let _ = jobs::flush_manifest(&engine.core, &engine.disk, &engine.work);
+                let _ = jobs::flush_manifest(&engine.jobs());
             }
             self.more |= engine.space.takes_give_back();
         }

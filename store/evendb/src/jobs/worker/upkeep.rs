@@ -22,8 +22,6 @@
 
 use super::staff::Reaping;
 use crate::engine::Engine;
-use crate::engine::core::Core;
-use crate::engine::disk::Disk;
 use crate::engine::staff::ThreadRole;
 use crate::engine::work::{TICK, Work};
 use crate::rebalance::{expired_tables, idle, space, tending, warm};
@@ -86,7 +84,7 @@ pub(super) fn run(engine: &Engine) {
             upkeep.give_up(engine);
             continue;
         }
-        log_room::grow_log_ahead(&engine.core, &engine.disk, &engine.log);
+        log_room::grow_log_ahead(engine);
         upkeep.checkpoint_if_due(engine, &wanted);
         if engine.core.admission.is_waited_for() {
             reclaim::collect();
@@ -164,7 +162,7 @@ impl Upkeep {
             && !making_room::retry_checkpoint(engine, wanted.awaited > 0)
             && engine.core.health.failure().is_none()
         {
-            making_room::refuse_waiting(&engine.core, &engine.disk, &engine.flow, &error);
+            making_room::refuse_waiting(engine, &error);
             engine.work.wait_for_stop(TICK);
             engine.work.want_checkpoint();
         }
@@ -180,7 +178,7 @@ impl Upkeep {
         // The room of deleted records comes back soon, before puts ask for a checkpoint.
         let deletes = engine.core.metrics.deletes.get() - self.deletes_before;
         let covered = engine.core.metrics.bytes_covered.get() - self.covered_before;
-        let interval = match space::worth_deleting(&engine.core, &engine.space, deletes, covered) {
+        let interval = match space::worth_deleting(&engine.jobs(), deletes, covered) {
             true => self.interval.min(DELETION_INTERVAL),
             false => self.interval,
         };
@@ -195,18 +193,16 @@ impl Upkeep {
         let since = self.last_memory_round.elapsed();
         if engine.memory.is_round_due(since) {
             self.last_memory_round = Instant::now();
-            tending::memory_round(&engine.jobs(), &engine.catalog);
+            tending::memory_round(&engine.jobs());
         }
-        worker::space_round(engine, false);
-        let (catalog, space) = (&engine.catalog, &engine.space);
-        idle::idle_round(&engine.jobs(), catalog, space, &engine.idle);
+        space::space_round(&engine.jobs(), false);
+        idle::idle_round(&engine.jobs());
         engine.disk.collect_memory(&engine.core.health);
         if engine.disk.full_disk.is_owed() {
             checkpoint::tend_full_disk(engine);
         }
-        let activity = activity(&engine.core);
-        let is_active =
-            activity != self.activity || owes_upkeep(&engine.core, &engine.disk, &engine.work);
+        let activity = activity(engine);
+        let is_active = activity != self.activity || owes_upkeep(engine);
         self.activity = activity;
         self.quiet += 1;
         if is_active {
@@ -258,7 +254,7 @@ impl Upkeep {
         self.quiet >= QUIET_ROUNDS
             && self.last_memory_round > self.last_active
             && space::last_space_round(&engine.space) > Some(self.last_active)
-            && !owes_upkeep(&engine.core, &engine.disk, &engine.work)
+            && !owes_upkeep(engine)
     }
 
     /// Rests, if a last look finds nothing to do.
@@ -267,9 +263,7 @@ impl Upkeep {
         let mut until = None;
         if engine.core.health.failure().is_none() {
             self.call_others(engine, false);
-            if owes_upkeep(&engine.core, &engine.disk, &engine.work)
-                || activity(&engine.core) != self.activity
-            {
+            if owes_upkeep(engine) || activity(engine) != self.activity {
                 engine.work.stir();
             }
             until = self.next_look(engine);
@@ -290,8 +284,8 @@ impl Upkeep {
         let held = (engine.disk.tables.pending_bytes() > 0).then(|| Instant::now() + HELD_INTERVAL);
         [
             self.checkpoint_due(engine),
-            idle::idle_due(&engine.core, &engine.idle),
-            expired_tables::expiry_due(&engine.core, &engine.catalog),
+            idle::idle_due(&engine.jobs()),
+            expired_tables::expiry_due(&engine.core.clock, &engine.catalog),
             held,
         ]
         .into_iter()
@@ -301,17 +295,19 @@ impl Upkeep {
 }
 
 /// A number that changes with every step of calls, jobs and checkpoints.
-fn activity(core: &Core) -> u64 {
-    let metrics = &core.metrics;
+fn activity(engine: &Engine) -> u64 {
+    let metrics = &engine.core.metrics;
     let others = [&metrics.scans, &metrics.munk_loads, &metrics.munk_evictions];
     let others: u64 = others.iter().map(|count| count.get()).sum();
     metrics
         .operations()
-        .wrapping_add(core.metrics.jobs_done())
+        .wrapping_add(metrics.jobs_done())
         .wrapping_add(others)
 }
 
 /// Whether there is work that the next rounds have to look after.
-fn owes_upkeep(core: &Core, disk: &Disk, work: &Work) -> bool {
-    work.is_busy() || disk.full_disk.is_owed() || core.admission.is_waited_for()
+fn owes_upkeep(engine: &Engine) -> bool {
+    engine.work.is_busy()
+        || engine.disk.full_disk.is_owed()
+        || engine.core.admission.is_waited_for()
 }

@@ -57,13 +57,18 @@ pub(crate) struct Engine {
     pub(crate) claim: Claim,
 }
 
-/// The parts of the engine that the jobs that reorganise chunks use.
+/// The parts of the engine that the jobs that reorganise chunks use: all but the commit log and
+/// what calls alone need.
+#[derive(Clone, Copy)]
 pub(crate) struct JobContext<'e> {
     pub(crate) core: &'e Core,
     pub(crate) disk: &'e Disk,
     pub(crate) flow: &'e Flow,
     pub(crate) memory: &'e MemoryPolicy,
+    pub(crate) catalog: &'e Catalog,
     pub(crate) work: &'e Work,
+    pub(crate) space: &'e Space,
+    pub(crate) idle: &'e Idle,
 }
 
 impl Engine {
@@ -74,7 +79,10 @@ impl Engine {
             disk: &self.disk,
             flow: &self.flow,
             memory: &self.memory,
+            catalog: &self.catalog,
             work: &self.work,
+            space: &self.space,
+            idle: &self.idle,
         }
     }
 

@@ -248,7 +248,7 @@ fn merged_runs_are_right(plant: Plant) -> bool {
     for chunk in &chunks {
         chunk.log_merge_wanted.store(true, Ordering::Relaxed);
     }
-    log_merge::merge_logs(&engine.jobs(), &engine.catalog, &chunks).expect("merges");
+    log_merge::merge_logs(&engine.jobs(), &chunks).expect("merges");
     assert!(db.stats().log_merges > 0, "no runs were merged");
     reads_right(&map)
 }

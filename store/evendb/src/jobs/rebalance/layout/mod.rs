@@ -101,12 +101,12 @@ pub(crate) enum Beside {
 /// Latches `chunks` (ascending) once no other run is under way on any of them. It is an error if
 /// the database fails or closes meanwhile, or if the keyspace is dropped.
 pub(crate) fn latch_beside<'c>(
+    context: &JobContext<'_>,
     beside: Beside,
-    core: &Core,
-    flow: &Flow,
     keyspace: &KeyspaceState,
     chunks: &'c [Arc<Chunk>],
 ) -> Result<Vec<MutexGuard<'c, ChunkWriter>>> {
+    let &JobContext { core, flow, .. } = context;
     let allowed = |writer: &MutexGuard<'_, ChunkWriter>| match writer.run {
         RunStage::None => true,
         RunStage::ForLog => beside == Beside::RunsForLog,
@@ -184,20 +184,19 @@ pub(crate) struct NewBase {
 
 /// A rebalance: `chunk`'s base and log become the new ones.
 pub(crate) fn replace_tables(
-    core: &Core,
-    disk: &Disk,
-    flow: &Flow,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
     new: NewBase,
 ) -> Result<()> {
+    let &JobContext { core, disk, .. } = context;
     let NewBase {
         base,
         kept_from,
         spent,
     } = new;
     let chunks = std::slice::from_ref(chunk);
-    let guards = latch_beside(Beside::RunsForLog, core, flow, keyspace, chunks)?;
+    let guards = latch_beside(context, Beside::RunsForLog, keyspace, chunks)?;
     let mut view: View = (*chunk.view.load_full()).clone();
     let old = view.funk.clone();
     let runs: Vec<Run> = old
@@ -240,15 +239,14 @@ pub(crate) struct Spent<'a> {
 
 /// Drops spent tables and range deletions of the chunk unread. The caller holds the token.
 pub(crate) fn drop_spent(
-    core: &Core,
-    disk: &Disk,
-    flow: &Flow,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
     spent: &Spent<'_>,
 ) -> Result<()> {
+    let &JobContext { core, disk, .. } = context;
     let chunks = std::slice::from_ref(chunk);
-    let guards = latch_beside(Beside::NoRun, core, flow, keyspace, chunks)?;
+    let guards = latch_beside(context, Beside::NoRun, keyspace, chunks)?;
     let mut view: View = (*chunk.view.load_full()).clone();
     let old = view.funk.clone();
     let gone = |table: &TableHandle| (spent.table)(table);
@@ -293,7 +291,7 @@ pub(crate) fn replace_chunks(
     let &JobContext {
         core, disk, flow, ..
     } = context;
-    let mut guards = latch_beside(Beside::NoRun, core, flow, keyspace, old)?;
+    let mut guards = latch_beside(context, Beside::NoRun, keyspace, old)?;
     let before = Old::freeze(core, old, &mut guards, rewritten.as_ref());
     let munks = before.munks(munks);
     let removed = old.iter().map(|chunk| Change::RemoveChunk { id: chunk.id });

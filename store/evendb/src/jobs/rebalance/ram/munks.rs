@@ -44,7 +44,7 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
         horizon.snapshots.clear();
     }
     let absorbed = {
-        let mut yielder = pace::yielder(core);
+        let mut yielder = pace::yielder(&core.admission);
         let pin = reclaim::pin();
         let sources = delta_sources(&deltas, None, &pin, &mut yielder);
         let dropping = Dropping {
@@ -112,7 +112,7 @@ pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
         return;
     };
     let horizon = core.clock.horizon();
-    let mut yielder = pace::yielder(core);
+    let mut yielder = pace::yielder(&core.admission);
     let since = munk.mended_to();
     let is_touched = |span: usize| {
         yielder.yield_if_due();

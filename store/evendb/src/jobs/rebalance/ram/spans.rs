@@ -14,8 +14,8 @@
 //! Only the holder of a chunk's token changes its munk. So spans that were chosen from a munk fit
 //! the munk that is there when the images are ready.
 //!
-//! Thread safety: any thread that has the chunk's token, or tries for it. Not here: which spans come
-//! and go, and how much room there is ([`crate::memory_policy`]); absorbing
+//! Thread safety: any thread that has the chunk's token, or tries for it. Not here: which spans
+//! come and go, and how much room there is ([`crate::memory_policy`]); absorbing
 //! ([`crate::rebalance::munks`]).
 
 use crate::chunk::covers::Covers;

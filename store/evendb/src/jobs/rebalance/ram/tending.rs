@@ -64,9 +64,9 @@ fn shrink_searches(engine: &Engine, mut excess: u64) {
     }
 }
 
-/// One round of the memory policy: takes the chunks' counters, lets the policy divide memory between
-/// munks and rows, and evicts spans until the others fit.
-pub(crate) fn memory_round(context: &JobContext<'_>, catalog: &Catalog) {
+/// One round of the memory policy: takes the chunks' counters, lets the policy divide memory
+/// between munks and rows, and evicts spans until the others fit.
+pub(crate) fn memory_round(context: &JobContext<'_>) {
     let &JobContext {
         core, memory, work, ..
     } = context;
@@ -74,7 +74,7 @@ pub(crate) fn memory_round(context: &JobContext<'_>, catalog: &Catalog) {
         return;
     }
     let mut seen = memory.begin_round();
-    each_chunk(catalog, &mut |chunk, view| {
+    each_chunk(context.catalog, &mut |chunk, view| {
         // The chunk was passed over if another job had it (a load, an eviction) when it was due.
         // The deltas left for its munk hold memory that puts wait for.
         if view.frozen.iter().any(|frozen| frozen.durable) {
@@ -169,8 +169,7 @@ mod tests {
             .store(1 << 20, Ordering::Relaxed);
         tend_memory(engine);
         assert!(engine.core.admission.metadata_nanos() > 0.0);
-        let (catalog, space) = (&engine.catalog, &engine.space);
-        space_round(&engine.jobs(), catalog, space, &engine.idle, true);
+        space_round(&engine.jobs(), true);
         tend_memory(engine);
         assert_eq!(engine.core.admission.metadata_nanos(), 0.0);
         let before = engine.core.admission.pace.stats().count;

@@ -21,16 +21,14 @@
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, View};
-use crate::engine::core::Core;
-use crate::engine::disk::Disk;
-use crate::engine::flow::Flow;
+use crate::engine::JobContext;
 use crate::error::Result;
 use crate::key_heads::Head;
 use crate::rebalance::layout::{self, Spent};
 use crate::rebalance::munks;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::version::clock::last_version_of;
+use crate::version::clock::{Clock, last_version_of};
 use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
 use std::collections::HashSet;
@@ -55,14 +53,14 @@ impl Plan {
 }
 
 /// The version up to which the chunk's range deletions are spent, if any is.
-fn spent_limit(core: &Core, view: &View) -> Option<(Arc<Covers>, Version)> {
+fn spent_limit(clock: &Clock, view: &View) -> Option<(Arc<Covers>, Version)> {
     let covers = view.covers.as_ref()?;
-    let limit = covers.spent_limit(&core.clock.horizon());
+    let limit = covers.spent_limit(&clock.horizon());
     (covers.oldest() <= limit).then(|| (covers.clone(), limit))
 }
 
-fn plan(core: &Core, chunk: &Chunk, view: &View) -> Option<Plan> {
-    let (covers, limit) = spent_limit(core, view)?;
+fn plan(clock: &Clock, chunk: &Chunk, view: &View) -> Option<Plan> {
+    let (covers, limit) = spent_limit(clock, view)?;
     let mut plan = Plan {
         limit,
         tables: HashSet::new(),
@@ -100,20 +98,19 @@ fn is_spent(chunk: &Chunk, covers: &Covers, limit: Version, meta: &TableMeta) ->
 }
 
 /// Whether anything of the chunk may go unread.
-pub(crate) fn has_spent(core: &Core, chunk: &Chunk, view: &View) -> bool {
-    plan(core, chunk, view).is_some()
+pub(crate) fn has_spent(clock: &Clock, chunk: &Chunk, view: &View) -> bool {
+    plan(clock, chunk, view).is_some()
 }
 
 /// Drops the tables and range deletions that may go unread, and returns whether there were any. The
 /// caller holds the token.
 pub(crate) fn drop_covered(
-    core: &Core,
-    disk: &Disk,
-    flow: &Flow,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
 ) -> Result<bool> {
-    let Some(plan) = plan(core, chunk, &chunk.view.load_full()) else {
+    let core = context.core;
+    let Some(plan) = plan(&core.clock, chunk, &chunk.view.load_full()) else {
         return Ok(false);
     };
     // Otherwise the munk's records of these keys would leave.
@@ -123,7 +120,7 @@ pub(crate) fn drop_covered(
         limit: plan.limit,
         stretch: &|stretch| !plan.is_needed(stretch.low, stretch.high),
     };
-    layout::drop_spent(core, disk, flow, keyspace, chunk, &spent)?;
+    layout::drop_spent(context, keyspace, chunk, &spent)?;
     if plan.left.is_empty() {
         // The growth of the chunk is gone: it may be merged with its neighbours.
         chunk.joined_at.store(0, Ordering::Relaxed);
@@ -144,8 +141,8 @@ pub(crate) struct Hidden {
 }
 
 /// The hidden part of tables that spent range deletions only overlap.
-pub(crate) fn hidden(core: &Core, view: &View) -> Hidden {
-    match spent_limit(core, view) {
+pub(crate) fn hidden(clock: &Clock, view: &View) -> Hidden {
+    match spent_limit(clock, view) {
         Some((covers, limit)) => hidden_by(view, &covers, limit),
         None => Hidden::default(),
     }

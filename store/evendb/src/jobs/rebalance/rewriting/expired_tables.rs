@@ -20,13 +20,12 @@
 
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::chunk::{Chunk, View};
-use crate::engine::core::Core;
-use crate::engine::disk::Disk;
-use crate::engine::flow::Flow;
+use crate::engine::JobContext;
 use crate::error::Result;
 use crate::rebalance::layout::{self, Spent};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::version::clock::Clock;
 use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Time, Version};
 use std::collections::HashSet;
@@ -48,8 +47,8 @@ fn overlap(a: &TableMeta, b: &TableMeta) -> bool {
 }
 
 /// The tables of a view that may go; the number of tables that stay.
-fn plan(core: &Core, view: &View) -> Option<(HashSet<TableId>, usize)> {
-    if !core.clock.expiry.is_in_use() {
+fn plan(clock: &Clock, view: &View) -> Option<(HashSet<TableId>, usize)> {
+    if !clock.expiry.is_in_use() {
         return None;
     }
     let some = view
@@ -57,7 +56,7 @@ fn plan(core: &Core, view: &View) -> Option<(HashSet<TableId>, usize)> {
         .tables()
         .filter_map(|table| dead_from(&table.part.meta));
     let earliest = some.min()?;
-    let time = core.clock.horizon().least_time();
+    let time = clock.horizon().least_time();
     if earliest > time {
         return None;
     }
@@ -76,20 +75,19 @@ fn plan(core: &Core, view: &View) -> Option<(HashSet<TableId>, usize)> {
 }
 
 /// Whether anything of the chunk may go unread.
-pub(crate) fn has_expired(core: &Core, view: &View) -> bool {
-    plan(core, view).is_some()
+pub(crate) fn has_expired(clock: &Clock, view: &View) -> bool {
+    plan(clock, view).is_some()
 }
 
 /// Drops the tables that may go unread, and returns whether there were any. The caller holds the
 /// token.
 pub(crate) fn drop_expired(
-    core: &Core,
-    disk: &Disk,
-    flow: &Flow,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
 ) -> Result<bool> {
-    let Some((gone, left)) = plan(core, &chunk.view.load_full()) else {
+    let core = context.core;
+    let Some((gone, left)) = plan(&core.clock, &chunk.view.load_full()) else {
         return Ok(false);
     };
     let spent = Spent {
@@ -98,7 +96,7 @@ pub(crate) fn drop_expired(
         limit: Version::ZERO,
         stretch: &|_| false,
     };
-    layout::drop_spent(core, disk, flow, keyspace, chunk, &spent)?;
+    layout::drop_spent(context, keyspace, chunk, &spent)?;
     if left == 0 {
         // The growth of the chunk is gone: it may be merged with its neighbours.
         chunk.joined_at.store(0, Ordering::Relaxed);
@@ -108,11 +106,11 @@ pub(crate) fn drop_expired(
 }
 
 /// When a database without calls has to look for tables that expire, if there are any.
-pub(crate) fn expiry_due(core: &Core, catalog: &Catalog) -> Option<Instant> {
-    if !core.clock.expiry.is_in_use() {
+pub(crate) fn expiry_due(clock: &Clock, catalog: &Catalog) -> Option<Instant> {
+    if !clock.expiry.is_in_use() {
         return None;
     }
-    let now = core.clock.expiry.now();
+    let now = clock.expiry.now();
     let chunks = catalog.chunks();
     let each = chunks.iter().filter_map(|(_, chunk)| {
         let view = chunk.view.load_full();

@@ -16,7 +16,7 @@
 //! Several chunks share one sync of the container; then each chunk gets a layout change of its own,
 //! before which nothing names the new runs.
 
-use crate::catalog::{Catalog, KeyspaceState};
+use crate::catalog::KeyspaceState;
 use crate::checkpoint::table::{BuiltTable, NewTable, TableShape, build_table};
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Token, View};
@@ -116,7 +116,7 @@ pub(crate) fn mergeable_bytes(context: &JobContext<'_>, chunk: &Chunk, view: &Vi
 /// Merges the runs of dirty chunks whose logs have the most runs that a log may have, before a
 /// checkpoint adds one to each. Workers keep logs shorter than this. If puts are faster than the
 /// workers, puts wait for this merge.
-pub(crate) fn merge_longest(context: &JobContext<'_>, catalog: &Catalog) -> Result<()> {
+pub(crate) fn merge_longest(context: &JobContext<'_>) -> Result<()> {
     let mut longest: Vec<_> = {
         let dirty = context.flow.dirty.lock();
         let there = dirty.iter().filter_map(|(chunk, _)| chunk.upgrade());
@@ -127,16 +127,12 @@ pub(crate) fn merge_longest(context: &JobContext<'_>, catalog: &Catalog) -> Resu
         let limits = context.memory.log_runs(chunk, &view);
         view.funk.has_sorted_runs(limits.most)
     });
-    merge_logs(context, catalog, &longest)
+    merge_logs(context, &longest)
 }
 
 /// Merges the logs among `chunks` that have too many runs. If there is no room on the disk, or a
 /// table cannot be read, chunks stay as they are; a failed sync latches.
-pub(crate) fn merge_logs(
-    context: &JobContext<'_>,
-    catalog: &Catalog,
-    chunks: &[Arc<Chunk>],
-) -> Result<()> {
+pub(crate) fn merge_logs(context: &JobContext<'_>, chunks: &[Arc<Chunk>]) -> Result<()> {
     let health = &context.core.health;
     let mut left = chunks;
     // On a full disk a merge would temporarily take room that deletes count on.
@@ -145,7 +141,7 @@ pub(crate) fn merge_logs(
         && health.failure().is_none()
         && !health.is_closed()
     {
-        left = &left[merge_some(context, catalog, left)?..];
+        left = &left[merge_some(context, left)?..];
     }
     let wanted = chunks.iter().map(|chunk| &chunk.log_merge_wanted);
     wanted.for_each(|wanted| wanted.store(false, Ordering::Relaxed));
@@ -154,7 +150,7 @@ pub(crate) fn merge_logs(
 
 /// Merges the logs of the first chunks of `chunks`, until there is enough for one sync; returns the
 /// number of chunks that it has looked at.
-fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]) -> Result<usize> {
+fn merge_some(context: &JobContext<'_>, chunks: &[Arc<Chunk>]) -> Result<usize> {
     let &JobContext { core, disk, .. } = context;
     let (mut merged, mut written, mut done) = (Vec::new(), 0, 0);
     let mut writer = disk.container.run_writer();
@@ -166,7 +162,7 @@ fn merge_some(context: &JobContext<'_>, catalog: &Catalog, chunks: &[Arc<Chunk>]
         if let Some(later) = chunks.get(done + CHUNKS_AHEAD) {
             ask_for_runs(context, later);
         }
-        if let Some(one) = write_merged_run(context, catalog, chunk, &mut writer) {
+        if let Some(one) = write_merged_run(context, chunk, &mut writer) {
             written += one.table.as_ref().map_or(0, |new| new.part.meta.len);
             merged.push(one);
         }
@@ -196,11 +192,10 @@ fn ask_for_runs(context: &JobContext<'_>, chunk: &Chunk) {
 
 fn write_merged_run<'c>(
     context: &JobContext<'_>,
-    catalog: &Catalog,
     chunk: &'c Arc<Chunk>,
     writer: &mut RunWriter,
 ) -> Option<Merged<'c>> {
-    let keyspace = catalog.keyspace_of(chunk)?;
+    let keyspace = context.catalog.keyspace_of(chunk)?;
     let token = chunk.try_token()?;
     if chunk.latch.lock().retired || chunk.damaged.load(Ordering::Relaxed) {
         return None;
@@ -291,7 +286,7 @@ fn build_merged(
     let covering = Covers::covering_now(covers);
     let operator = core.choices.operator(chunk.keyspace);
     let merge = Merge::folding(sources, dropping, covering, operator)?;
-    let mut merge = merge.yielding_by(pace::yielder(core));
+    let mut merge = merge.yielding_by(pace::yielder(&core.admission));
     if merge.current().is_none() {
         return Ok(None);
     }
@@ -324,17 +319,11 @@ fn merge_and_file(disk: &Disk, chunk: &Chunk, runs: &[Run]) -> String {
 
 /// Publishes the merged run in the place of the runs that it replaces.
 fn publish_merged_run(context: &JobContext<'_>, merged: Merged<'_>) -> Result<()> {
-    let &JobContext {
-        core, disk, flow, ..
-    } = context;
+    let &JobContext { core, disk, .. } = context;
     let chunk = merged.chunk;
-    let guards = match layout::latch_beside(
-        Beside::NoRun,
-        core,
-        flow,
-        &merged.keyspace,
-        std::slice::from_ref(chunk),
-    ) {
+    let chunks = std::slice::from_ref(chunk);
+    let latched = layout::latch_beside(context, Beside::NoRun, &merged.keyspace, chunks);
+    let guards = match latched {
         Ok(guards) => guards,
         Err(error) => return drop_merged_run(context, merged, error),
     };

@@ -41,10 +41,10 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
     };
     let covering = Covers::covering_now(view.covers.as_ref());
     let merge = Merge::under(sources_of(chunk, view)?, dropping, covering)?;
-    let mut merge = merge.yielding_by(pace::yielder(core));
+    let mut merge = merge.yielding_by(pace::yielder(&core.admission));
     let mut growth = Growth::since(chunk.based_at.load(Ordering::Relaxed));
     let mut last_key: Option<Vec<u8>> = None;
-    let mut rest = Rest::new(core);
+    let mut rest = Rest::of_reorganisation(core);
     while let Some(entry) = merge.current() {
         let bytes = (entry.key.len() + entry.value.len()) as u64;
         if last_key.as_deref() == Some(entry.key) {
@@ -58,7 +58,7 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
             last.extend_from_slice(entry.key);
         }
         merge.advance()?;
-        rest.take_sometimes(core, pace::reorganisation_rest(core));
+        rest.take_sometimes();
     }
     Ok(growth)
 }

@@ -23,7 +23,6 @@ use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
-use crate::engine::flow::Flow;
 use crate::error::{ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::funk::tables::table_path;
@@ -80,22 +79,20 @@ pub(crate) fn rewrite(
     keyspace: &KeyspaceState,
     chunks: &[Arc<Chunk>],
 ) -> Result<Vec<Arc<Chunk>>> {
-    let &JobContext {
-        core, disk, flow, ..
-    } = context;
+    let core = context.core;
     let job = trace::job!(
         "rewrite",
         chunk = chunks[0].id.0,
         keyspace = &*keyspace.name
     );
-    let views = begin_rewrite(core, flow, keyspace, chunks)?;
+    let views = begin_rewrite(context, keyspace, chunks)?;
     let _rebalancing = Rebalancing(chunks);
     let old = Old {
         keyspace,
         chunks,
         views: &views,
     };
-    let written = write_tables(core, disk, old).inspect_err(|error| {
+    let written = write_tables(context, old).inspect_err(|error| {
         if matches!(error.kind(), ErrorKind::Corruption) {
             chunks.iter().for_each(|chunk| chunk.note_damage(error));
         }
@@ -131,19 +128,16 @@ fn take_new_base(
     chunk: &Arc<Chunk>,
     written: &Written,
 ) -> Result<()> {
-    let &JobContext {
-        core, disk, flow, ..
-    } = context;
     let parts = &written.parts;
     let new = NewBase {
         base: parts.clone(),
         kept_from: old.views[0].funk.run_end,
         spent: written.spent,
     };
-    layout::replace_tables(core, disk, flow, old.keyspace, chunk, new)
-        .inspect_err(|_| remove_tables(core, disk, parts))?;
+    layout::replace_tables(context, old.keyspace, chunk, new)
+        .inspect_err(|_| remove_tables(context, parts))?;
     if written.filtered {
-        forget_unfiltered(core, chunk);
+        forget_unfiltered(context.core, chunk);
     }
     note_base(chunk, old.views);
     note_new_share(old, parts, old.chunks);
@@ -156,7 +150,6 @@ fn take_new_chunks(
     old: Old<'_>,
     written: &Written,
 ) -> Result<Vec<Arc<Chunk>>> {
-    let &JobContext { core, disk, .. } = context;
     let Old {
         keyspace,
         chunks,
@@ -176,12 +169,12 @@ fn take_new_chunks(
         filtered: written.filtered,
     });
     let replaced = layout::replace_chunks(context, keyspace, chunks, new, rewritten, munks)
-        .inspect_err(|_| remove_tables(core, disk, parts))?;
+        .inspect_err(|_| remove_tables(context, parts))?;
     for new in &replaced {
         note_base(new, views);
         let mut streams = written.streams.iter();
         if streams.any(|stream| *stream.low == *new.range.low) {
-            let now = checkpoint_of(core.clock.now());
+            let now = checkpoint_of(context.core.clock.now());
             new.joined_at.store(now, Ordering::Relaxed);
         }
     }
@@ -244,12 +237,11 @@ fn count_replaced(
 /// The views to merge, taken while no run is under way that may join a base; from here to the end
 /// of the rewrite no run joins one.
 fn begin_rewrite(
-    core: &Core,
-    flow: &Flow,
+    context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunks: &[Arc<Chunk>],
 ) -> Result<Vec<Arc<View>>> {
-    let mut guards = layout::latch_beside(Beside::RunsForLog, core, flow, keyspace, chunks)?;
+    let mut guards = layout::latch_beside(context, Beside::RunsForLog, keyspace, chunks)?;
     for writer in &mut guards {
         writer.rebalancing = true;
     }
@@ -285,7 +277,8 @@ struct Written {
 /// a record that they do not hide must not get version zero: versions stay from the version of the
 /// least of these deletions on. (A record could have version zero if all readers may see it. It is
 /// newer only than range deletions that all readers see, and those go. So this costs nothing.)
-fn write_tables(core: &Core, disk: &Disk, old: Old<'_>) -> Result<Written> {
+fn write_tables(context: &JobContext<'_>, old: Old<'_>) -> Result<Written> {
+    let &JobContext { core, disk, .. } = context;
     let covers = layout::joined_covers(core, old.chunks, old.views);
     let horizon = core.clock.horizon();
     let spent = covers.as_ref().map(|covers| covers.spent_limit(&horizon));
@@ -320,17 +313,17 @@ fn write_tables(core: &Core, disk: &Disk, old: Old<'_>) -> Result<Written> {
     };
     let parts = &mut written.parts;
     let count = write_pieces(&mut moves, merge, cuts, making, parts)
-        .inspect_err(|_| remove_tables(core, disk, parts))?;
+        .inspect_err(|_| remove_tables(context, parts))?;
     count
         .check(|| rewrite_and_files(disk, old))
         .map_err(|error| {
             // The tables first: after the latch nothing is removed any more.
-            remove_tables(core, disk, parts);
+            remove_tables(context, parts);
             core.health.latch(error)
         })?;
     written._moved_to = moves
         .finish()
-        .inspect_err(|_| remove_tables(core, disk, parts))?;
+        .inspect_err(|_| remove_tables(context, parts))?;
     written.filtered = filtered.get() || !written._moved_to.is_empty();
     Ok(written)
 }
@@ -354,7 +347,7 @@ fn merge_of<'m>(
     let covering = Covers::covering_now(covers);
     let operator = core.choices.operator(old.keyspace.id);
     let merge = Merge::filtering(sources, dropping, covering, operator, filter)?;
-    Ok(merge.yielding_by(pace::yielder(core)))
+    Ok(merge.yielding_by(pace::yielder(&core.admission)))
 }
 
 /// The filter as a merge calls it. After a panic every record is kept: the filter's decisions are

@@ -8,8 +8,8 @@
 //! names it.
 
 use crate::catalog::KeyspaceState;
+use crate::engine::JobContext;
 use crate::engine::core::Core;
-use crate::engine::disk::Disk;
 use crate::error::{Error, Result};
 use crate::funk::tables::table_path;
 use crate::manifest::edit::{Part, Place, Role};
@@ -65,7 +65,7 @@ impl TableSink for FileSink<'_> {
             return Ok(());
         }
         self.charge.set(self.out.capacity());
-        self.out.set_depth(pace::writes_ahead(self.core));
+        self.out.set_depth(pace::writes_ahead(&self.core.admission));
         let written = match is_last {
             true => self.out.finish(),
             false => self.out.pass_on(),
@@ -158,7 +158,7 @@ fn write_table(
     let mut writer = TableWriter::new(sink, id, making.options).sealed(disk.vfs.secrets());
     let mut last_key: Option<Vec<u8>> = None;
     let mut live_bytes = 0;
-    let mut rest = Rest::new(core);
+    let mut rest = Rest::of_reorganisation(core);
     while let Some(entry) = merge.current() {
         let new_key = last_key.as_deref() != Some(entry.key);
         if new_key {
@@ -184,7 +184,7 @@ fn write_table(
         }
         live_bytes += (entry.key.len() + entry.value.len()) as u64;
         merge.advance()?;
-        rest.take_sometimes(core, pace::reorganisation_rest(core));
+        rest.take_sometimes();
     }
     let (_, meta) = writer.finish()?;
     core.metrics.bytes_sstable.add(meta.len);
@@ -204,7 +204,8 @@ fn write_table(
 }
 
 /// Removes tables that nothing names, unless the database is latched.
-pub(super) fn remove_tables(core: &Core, disk: &Disk, parts: &[Part]) {
+pub(super) fn remove_tables(context: &JobContext<'_>, parts: &[Part]) {
+    let &JobContext { core, disk, .. } = context;
     if core.health.failure().is_none() {
         for part in parts {
             let _ = disk.vfs.remove(&table_path(&disk.dir, part.table));
