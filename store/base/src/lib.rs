@@ -20,7 +20,7 @@
 //!   outside its limits. `error` - failures of the public faces. `durability` - what an
 //!   acknowledged write survives. `range_size` - about how much a range holds. `key_range` - a
 //!   range of keys as its least key and its upper limit. `inspect` - the findings of a look inside
-//!   a closed database.
+//!   a closed database. `setters` - the setters of options.
 
 mod directory;
 mod process;

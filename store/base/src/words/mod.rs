@@ -10,3 +10,4 @@ pub mod key_range;
 #[doc(hidden)]
 pub mod limits;
 pub mod range_size;
+mod setters;

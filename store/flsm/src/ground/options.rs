@@ -2,10 +2,10 @@
 //! that few programs need are in [`Advanced`].
 
 use crate::error::{Error, ErrorKind, Result};
-use evendb_base::Durability;
 use evendb_base::container::default_budget;
 use evendb_base::directory_lock::LOCK_PATIENCE;
 use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, within};
+use evendb_base::{Durability, setters};
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::sync::Arc;
@@ -168,7 +168,10 @@ impl Options {
             plant: crate::plant::Plant::Nothing,
         }
     }
+}
 
+setters! {
+impl Options {
     /// Bytes of memory by which the database plans, from 64 KiB to 16 TiB. Default: 512 MiB. In a
     /// container (a control group with a limit) that has less, the default is the container's
     /// memory less a fifth, and less 64 MiB at least. A process takes up to 64 MiB beside it.
@@ -176,39 +179,31 @@ impl Options {
     /// At the first record or block of 1 MiB the engine tells glibc's allocator to map each piece
     /// of that size separately (`M_MMAP_THRESHOLD`), for the whole process. Otherwise values of
     /// megabytes leave holes of megabytes.
-    pub fn memory_budget(mut self, bytes: u64) -> Self {
-        self.memory_budget = bytes;
-        self
-    }
+    pub fn memory_budget(mut self, bytes: u64);
 
     /// What an acknowledged write survives; a batch can ask for more
     /// ([`Batch::durability`](crate::Batch::durability)). Default: [`Durability::Process`].
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
+    pub fn durability(mut self, durability: Durability);
 
     /// Whether a database is made where none exists. Default: yes. If not, opening fails with
     /// `NotFound`, and nothing is made.
-    pub fn create_if_missing(mut self, yes: bool) -> Self {
-        self.create_if_missing = yes;
-        self
-    }
+    pub fn create_if_missing(mut self, yes: bool);
 
     /// Whether opening an existing database fails, with `AlreadyExists`. Default: no.
-    pub fn error_if_exists(mut self, yes: bool) -> Self {
-        self.error_if_exists = yes;
-        self
-    }
+    pub fn error_if_exists(mut self, yes: bool);
 
     /// Opens for reading only, together with other readers and without a writer. Nothing on the
     /// disk changes, nothing runs in the background, and writes are refused with `ReadOnly`. The
     /// log's records are read into memory. Default: no.
-    pub fn read_only(mut self, yes: bool) -> Self {
-        self.read_only = yes;
-        self
-    }
+    pub fn read_only(mut self, yes: bool);
 
+    /// The file system to use; tests give a simulated one.
+    #[doc(hidden)]
+    pub fn vfs(mut self, vfs: Arc<dyn Vfs>);
+}
+}
+
+impl Options {
     /// Settings that few programs need.
     ///
     /// ```
@@ -220,13 +215,6 @@ impl Options {
     /// ```
     pub fn advanced(mut self, set: impl FnOnce(Advanced) -> Advanced) -> Self {
         self.advanced = set(self.advanced);
-        self
-    }
-
-    /// The file system to use; tests give a simulated one.
-    #[doc(hidden)]
-    pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
-        self.vfs = vfs;
         self
     }
 
@@ -343,6 +331,7 @@ impl Options {
     }
 }
 
+setters! {
 impl Advanced {
     /// How long an opening waits while another process has the database open, before it fails with
     /// [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A killed process keeps its
@@ -351,42 +340,68 @@ impl Advanced {
     /// Zero: the opening tries once. It does not wait for a handle in the same process.
     ///
     /// Touch it when a program that follows another one should wait longer, or not at all.
-    pub fn wait_for_lock(mut self, patience: Duration) -> Self {
-        self.wait_for_lock = patience;
-        self
-    }
+    pub fn wait_for_lock(mut self, patience: Duration);
 
     /// Bytes of memory tables at which they are flushed, from 4 KiB to 1 GiB. Default: an eighth of
     /// the memory budget, at most 64 MiB. Touch it when level 0 gets tables that are too small or
     /// too large.
-    pub fn write_buffer_bytes(mut self, bytes: u64) -> Self {
-        self.write_buffer_bytes = Some(bytes);
-        self
-    }
+    pub fn write_buffer_bytes(mut self, bytes: u64) => Some(bytes);
 
     /// Bytes at which a table of level 1 or deeper ends, from 1 to 1 TiB. Default: 32 MiB.
     /// Touch it when single compactions must be shorter.
-    pub fn table_bytes_max(mut self, bytes: u64) -> Self {
-        self.table_bytes_max = bytes;
-        self
-    }
+    pub fn table_bytes_max(mut self, bytes: u64);
 
     /// Average bytes between two guards of the last level, from 1 byte to 1 TiB. Each level above
     /// has four times as many bytes between guards. Default: the bytes of a write buffer. Touch it
     /// when there are too many guards.
-    pub fn last_guard_bytes(mut self, bytes: u64) -> Self {
-        self.last_guard_bytes = Some(bytes);
-        self
-    }
+    pub fn last_guard_bytes(mut self, bytes: u64) => Some(bytes);
 
     /// Sorted runs that a guard may have before they are merged or go down, from 1 to 1,024. With
     /// more runs fewer bytes are written, and more are read. With 1 it is a leveled tree.
     /// Default: 2. Touch it when only writes or only reads matter.
-    pub fn max_files_per_guard(mut self, runs: usize) -> Self {
-        self.max_files_per_guard = runs;
-        self
-    }
+    pub fn max_files_per_guard(mut self, runs: usize);
 
+    /// About how many bytes a block of a table has before compression, from 64 bytes to 1 MiB.
+    /// Default: 4096. Touch it when values are large, or reads are few.
+    pub fn block_bytes(mut self, bytes: usize);
+
+    /// Compression of blocks. Default: none. Touch it when the disk is short or slow.
+    pub fn compression(mut self, compression: Compression);
+
+    /// Bits per key of the tables' filters, at most 40; 0 for no filters. Default: 10. Touch it
+    /// when nearly all gets are of existing keys.
+    pub fn filter_bits_per_key(mut self, bits: u32);
+
+    /// Whether a seek tells the system about the blocks that it will read in all tables before it
+    /// reads the first one, so that they are read at once. Default: yes. Touch it when all data is
+    /// in the system's cache.
+    pub fn parallel_seeks(mut self, yes: bool);
+
+    /// Whether seeks can pay for a compaction. It is done when seeks have read eight times the
+    /// bytes that it reads and writes, in tables that it would have spared them. Default: yes.
+    /// Touch it when the disk should rest while nobody writes.
+    pub fn compaction_by_seeks(mut self, yes: bool);
+
+    /// Threads that compact, beside the one that flushes, from 1 to 256. Default: 2. Touch it when
+    /// compaction is behind and there are idle cores.
+    pub fn compaction_threads(mut self, threads: usize);
+
+    /// Bytes of blocks that are kept in memory, at most 16 TiB. The memory budget less these and
+    /// the write buffers is for indexes and filters of tables. Default: three eighths of the memory
+    /// budget. Touch it when the system's cache should keep the blocks.
+    pub fn cache_bytes(mut self, bytes: u64) => Some(bytes);
+
+    /// Tables that are kept open at once; other tables are opened when they are read. At least 1,
+    /// and at most the number of files that the process may open. All other files of the process
+    /// count there too. Default: half of that number, at most 8,192. Fewer are open if their
+    /// indexes and filters would take more than write buffers and blocks leave of the memory
+    /// budget. Touch it when one process opens many databases, or needs many files and sockets for
+    /// itself.
+    pub fn open_files_max(mut self, files: u64) => Some(files);
+}
+}
+
+impl Advanced {
     /// The numbers of tables in level 0 at which it is compacted, at which writes are slowed, and
     /// at which writes stop until it was compacted. They are from 1 to 65,536, and none is less
     /// than the one before. Default: 4, 8, 12. Touch it when writes stop too often, or reads find
@@ -397,68 +412,6 @@ impl Advanced {
             slow,
             stop,
         };
-        self
-    }
-
-    /// About how many bytes a block of a table has before compression, from 64 bytes to 1 MiB.
-    /// Default: 4096. Touch it when values are large, or reads are few.
-    pub fn block_bytes(mut self, bytes: usize) -> Self {
-        self.block_bytes = bytes;
-        self
-    }
-
-    /// Compression of blocks. Default: none. Touch it when the disk is short or slow.
-    pub fn compression(mut self, compression: Compression) -> Self {
-        self.compression = compression;
-        self
-    }
-
-    /// Bits per key of the tables' filters, at most 40; 0 for no filters. Default: 10. Touch it
-    /// when nearly all gets are of existing keys.
-    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
-        self.filter_bits_per_key = bits;
-        self
-    }
-
-    /// Whether a seek tells the system about the blocks that it will read in all tables before it
-    /// reads the first one, so that they are read at once. Default: yes. Touch it when all data is
-    /// in the system's cache.
-    pub fn parallel_seeks(mut self, yes: bool) -> Self {
-        self.parallel_seeks = yes;
-        self
-    }
-
-    /// Whether seeks can pay for a compaction. It is done when seeks have read eight times the
-    /// bytes that it reads and writes, in tables that it would have spared them. Default: yes.
-    /// Touch it when the disk should rest while nobody writes.
-    pub fn compaction_by_seeks(mut self, yes: bool) -> Self {
-        self.compaction_by_seeks = yes;
-        self
-    }
-
-    /// Threads that compact, beside the one that flushes, from 1 to 256. Default: 2. Touch it when
-    /// compaction is behind and there are idle cores.
-    pub fn compaction_threads(mut self, threads: usize) -> Self {
-        self.compaction_threads = threads;
-        self
-    }
-
-    /// Bytes of blocks that are kept in memory, at most 16 TiB. The memory budget less these and
-    /// the write buffers is for indexes and filters of tables. Default: three eighths of the memory
-    /// budget. Touch it when the system's cache should keep the blocks.
-    pub fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.cache_bytes = Some(bytes);
-        self
-    }
-
-    /// Tables that are kept open at once; other tables are opened when they are read. At least 1,
-    /// and at most the number of files that the process may open. All other files of the process
-    /// count there too. Default: half of that number, at most 8,192. Fewer are open if their
-    /// indexes and filters would take more than write buffers and blocks leave of the memory
-    /// budget. Touch it when one process opens many databases, or needs many files and sockets for
-    /// itself.
-    pub fn open_files_max(mut self, files: u64) -> Self {
-        self.open_files_max = Some(files);
         self
     }
 }

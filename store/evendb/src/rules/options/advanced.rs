@@ -7,6 +7,7 @@ use crate::encryption::{KeyProvider, Provider};
 use crate::error::Result;
 use crate::expiry::{SystemWallClock, WallClock};
 use evendb_base::directory_lock::LOCK_PATIENCE;
+use evendb_base::setters;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,7 +117,10 @@ impl Advanced {
             encryption: None,
         }
     }
+}
 
+setters! {
+impl Advanced {
     /// The time for which an opening waits while another process has the database open, before it
     /// fails with [`Locked`](crate::ErrorKind::Locked). Default: 100 milliseconds. A killed process
     /// keeps its lock until the system has taken the process down: usually a few milliseconds, and
@@ -124,21 +128,153 @@ impl Advanced {
     /// tries once. An opening does not wait for a handle in the same process.
     ///
     /// Touch it when a program that follows another one should wait for it longer, or not at all.
-    pub fn wait_for_lock(mut self, patience: Duration) -> Self {
-        self.wait_for_lock = patience;
-        self
-    }
+    pub fn wait_for_lock(mut self, patience: Duration);
 
     /// The clock by which records expire. Default: the system's.
     ///
     /// Touch it when your tests should let time pass, or when you trust another clock more. A clock
     /// that goes back brings back no record that has expired since the database was opened: the
     /// greatest time that it told counts.
-    pub fn wall_clock(mut self, clock: Arc<dyn WallClock>) -> Self {
-        self.wall_clock = clock;
-        self
-    }
+    pub fn wall_clock(mut self, clock: Arc<dyn WallClock>);
 
+    /// The largest size of a chunk's live data in bytes, from 256 to 1 GiB. Default: a 64th of the
+    /// memory budget, for small budgets a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the
+    /// paper's limit).
+    ///
+    /// Touch it when experiments with your own load ask for it. Smaller chunks keep less cold data
+    /// in RAM beside hot data; larger chunks need less memory for their structure.
+    pub fn chunk_bytes(mut self, bytes: u64) => Some(bytes);
+
+    /// Bits per key of each SSTable's filter for absent keys, at most 64. Default: 0, which means
+    /// no filter. Existing SSTables keep their filters until they are rewritten.
+    ///
+    /// Touch it when many gets ask for keys that are not there, in chunks that are not in RAM: 10
+    /// bits answer about 99 of 100 such gets without reading a block. The filters take memory that
+    /// munks and rows could have.
+    pub fn filter_bits_per_key(mut self, bits: u32);
+
+    /// How records are found in the logs of chunks that are not in RAM.
+    /// Default: [`LogSearch::Index`].
+    ///
+    /// Touch it when you repeat the paper's experiments, and hardly ever else: the index reads one
+    /// block where the filters read several.
+    pub fn log_search(mut self, search: LogSearch);
+
+    /// Whether hot spans of chunks are kept in RAM (munks). Default: yes.
+    ///
+    /// Touch it when you measure what munks bring, or for a tool that reads or writes everything
+    /// once and closes the database.
+    pub fn munks(mut self, yes: bool);
+
+    /// Whether the spans that were in RAM when the database was last open are loaded again in the
+    /// background, the hottest first, into free memory. Default: yes. The file `HEAT` names these
+    /// spans; it is written when the database is closed, and once a minute while calls come.
+    ///
+    /// Touch it when the database is opened for a moment only, or when the first minutes must not
+    /// read more than the calls ask for. [`Stats::warmed_spans`](crate::Stats::warmed_spans) tells
+    /// the progress. A database that is open for reading only, or has no workers, has no threads
+    /// that could load: it neither reads nor writes the file.
+    pub fn warm_reopening(mut self, yes: bool);
+
+    /// Whether hot rows of spans that are not in RAM are kept in RAM. Default: yes.
+    ///
+    /// Touch it when you measure what the row cache brings, or for a tool that reads everything
+    /// once. Its memory goes to munks by itself where rows are not worth it.
+    pub fn row_cache(mut self, yes: bool);
+
+    /// The share, 0 to 1, of the memory for munks and rows that rows have. Default: `None`; then
+    /// the share follows the workload. The gain of one more byte is measured on both sides, and
+    /// memory moves to the greater gain, within seconds of many gets. In addition, rows use memory
+    /// that munks leave free. A fixed share is not exceeded, even if other memory lies idle.
+    ///
+    /// Touch it when you compare fixed shares with the one that follows the workload. It is for
+    /// experiments.
+    pub fn row_cache_share(mut self, share: Option<f64>);
+
+    /// Target size of an SSTable block in bytes, from 64 to 1 MiB, before compression.
+    /// Default: 4,096, and 8,192 in compressed tables. A get that goes to disk reads one block.
+    /// Existing SSTables keep their blocks until they are rewritten.
+    ///
+    /// Touch it when space counts for more than gets: compressed blocks of 16 KiB are smaller
+    /// together, and each get from disk reads and unpacks more.
+    pub fn block_bytes(mut self, bytes: usize) => Some(bytes);
+
+    /// The largest size of the commit log in bytes, from 64 KiB to 1 TiB. It is fixed when the log
+    /// is made: with the database, or at its first opening above [`Durability::Relaxed`]. The log
+    /// grows to that size as needed (above 256 MiB it is allocated at once). Default: an eighth of
+    /// the memory budget, but at most 256 MiB. At [`Durability::Sync`], where it takes no memory,
+    /// the default is half of the budget up to 128 MiB, if that is more.
+    ///
+    /// Touch it when a database must open faster after a crash (a smaller log is replayed sooner),
+    /// or when few keys are written over and over at [`Durability::Sync`] (a larger log writes
+    /// fewer of their versions to the chunks).
+    ///
+    /// [`Durability::Relaxed`]: crate::Durability::Relaxed
+    /// [`Durability::Sync`]: crate::Durability::Sync
+    pub fn commit_log_bytes(mut self, bytes: u64) => Some(bytes);
+
+    /// Whether the commit log is written through a mapping or by system calls. Default: mapped at
+    /// [`Durability::Process`], where a put then makes no system call, unless puts are few or a
+    /// sync was just made. Not mapped at [`Durability::Sync`], where the thread that syncs writes
+    /// for all waiting threads, and a mapped page takes longer to sync.
+    ///
+    /// Touch it when the file system handles writable mappings badly (some network and user-space
+    /// file systems do): `false` makes a system call in each put, and the promise is the same.
+    ///
+    /// [`Durability::Process`]: crate::Durability::Process
+    /// [`Durability::Sync`]: crate::Durability::Sync
+    pub fn commit_log_mapped(mut self, yes: bool) => Some(yes);
+
+    /// The largest number of SSTables that are kept open; others are opened when they are read. At
+    /// least 1, and at most the number of files that the process may have open; all other files of
+    /// the process count there, too. Default: half of that number, at most 8,192.
+    ///
+    /// Touch it when one process opens many databases, or needs many files and sockets for itself.
+    /// Raising the limit of the process is better where that is possible.
+    pub fn open_files_max(mut self, files: u64) => Some(files);
+
+    /// Bytes of changes that are kept for [`Db::changes_since`](crate::Db::changes_since) beyond
+    /// the changes that the commit log still has, from 64 KiB to 1 TiB; large writes are kept with
+    /// their values. Default: 0, which keeps none. Each checkpoint appends the writes since the
+    /// last one to files `CHANGES-n`, and syncs the files. The oldest file goes when the others
+    /// have this number of bytes. So each byte is written once more, and a checkpoint syncs one
+    /// file more. An opening without this option removes the files. A full disk may cost all kept
+    /// changes.
+    ///
+    /// Touch it when consumers of changes (replicas, caches) are away for longer than the log keeps
+    /// changes, which is one lap of the log, and filling them again from a snapshot is expensive.
+    pub fn keep_changes_bytes(mut self, bytes: u64);
+
+    /// Values of at least this number of bytes are written apart, into files of their own beside
+    /// tables and commit log; not 0. Default: `None`, never. A keyspace may have a value of its own
+    /// ([`KeyspaceOptions::values_apart_from`](crate::KeyspaceOptions::values_apart_from)). It
+    /// takes much space while values are overwritten: docs/large-values.md.
+    ///
+    /// Touch it when values are large, from about 4 KiB on. Each value is then written once and
+    /// hardly ever moved, and a scan of keys alone reads no value; a get of a value on disk takes a
+    /// second read. `docs/large-values.md` says what it costs.
+    #[doc(alias = "blob")]
+    pub fn values_apart_from(mut self, bytes: Option<u32>);
+
+    /// The length in bytes at which a value file is closed and the next one is begun, from 4 KiB to
+    /// 1 TiB. Default: 64 MiB. After a crash, an opening may read this number of bytes; a
+    /// checkpoint comes with each file.
+    ///
+    /// Touch it when values are very large.
+    pub fn value_file_bytes(mut self, bytes: u64);
+
+    /// The share of live data in all value files that is kept up, approximately, in percent from 0
+    /// to 90. Below it, the live values of the files with the least live data are moved, so that
+    /// these files can go. Default: 50, so that the files take up to twice their data. 0 means that
+    /// a file goes only when all of it is dead.
+    ///
+    /// Touch it when space counts for more than writes, to raise it, or when writes count for more
+    /// than space, to lower it.
+    pub fn value_file_live_percent(mut self, percent: u32);
+}
+}
+
+impl Advanced {
     /// The provider of the key of an encrypted database. A new database is encrypted if there is a
     /// provider. Default: none. It needs the feature `encryption`; other builds refuse it as
     /// [`Unsupported`](crate::ErrorKind::Unsupported). docs/encryption.md says what encryption
@@ -164,38 +300,6 @@ impl Advanced {
         self
     }
 
-    /// The largest size of a chunk's live data in bytes, from 256 to 1 GiB. Default: a 64th of the
-    /// memory budget, for small budgets a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the
-    /// paper's limit).
-    ///
-    /// Touch it when experiments with your own load ask for it. Smaller chunks keep less cold data
-    /// in RAM beside hot data; larger chunks need less memory for their structure.
-    pub fn chunk_bytes(mut self, bytes: u64) -> Self {
-        self.chunk_bytes = Some(bytes);
-        self
-    }
-
-    /// Bits per key of each SSTable's filter for absent keys, at most 64. Default: 0, which means
-    /// no filter. Existing SSTables keep their filters until they are rewritten.
-    ///
-    /// Touch it when many gets ask for keys that are not there, in chunks that are not in RAM: 10
-    /// bits answer about 99 of 100 such gets without reading a block. The filters take memory that
-    /// munks and rows could have.
-    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
-        self.filter_bits_per_key = bits;
-        self
-    }
-
-    /// How records are found in the logs of chunks that are not in RAM.
-    /// Default: [`LogSearch::Index`].
-    ///
-    /// Touch it when you repeat the paper's experiments, and hardly ever else: the index reads one
-    /// block where the filters read several.
-    pub fn log_search(mut self, search: LogSearch) -> Self {
-        self.log_search = search;
-        self
-    }
-
     /// Fixed limits of a chunk's log in bytes, from 256 bytes to 1 TiB: the first for a chunk that
     /// is not wholly in RAM, the second for one that is. Default: none; then each log has a share
     /// of the space that [`Options::space_amplification`](crate::Options::space_amplification)
@@ -206,154 +310,6 @@ impl Advanced {
     /// that use it.
     pub fn log_bytes_limits(mut self, without_munk: u64, with_munk: u64) -> Self {
         self.log_bytes_limits = Some((without_munk, with_munk));
-        self
-    }
-
-    /// Whether hot spans of chunks are kept in RAM (munks). Default: yes.
-    ///
-    /// Touch it when you measure what munks bring, or for a tool that reads or writes everything
-    /// once and closes the database.
-    pub fn munks(mut self, yes: bool) -> Self {
-        self.munks = yes;
-        self
-    }
-
-    /// Whether the spans that were in RAM when the database was last open are loaded again in the
-    /// background, the hottest first, into free memory. Default: yes. The file `HEAT` names these
-    /// spans; it is written when the database is closed, and once a minute while calls come.
-    ///
-    /// Touch it when the database is opened for a moment only, or when the first minutes must not
-    /// read more than the calls ask for. [`Stats::warmed_spans`](crate::Stats::warmed_spans) tells
-    /// the progress. A database that is open for reading only, or has no workers, has no threads
-    /// that could load: it neither reads nor writes the file.
-    pub fn warm_reopening(mut self, yes: bool) -> Self {
-        self.warm_reopening = yes;
-        self
-    }
-
-    /// Whether hot rows of spans that are not in RAM are kept in RAM. Default: yes.
-    ///
-    /// Touch it when you measure what the row cache brings, or for a tool that reads everything
-    /// once. Its memory goes to munks by itself where rows are not worth it.
-    pub fn row_cache(mut self, yes: bool) -> Self {
-        self.row_cache = yes;
-        self
-    }
-
-    /// The share, 0 to 1, of the memory for munks and rows that rows have. Default: `None`; then
-    /// the share follows the workload. The gain of one more byte is measured on both sides, and
-    /// memory moves to the greater gain, within seconds of many gets. In addition, rows use memory
-    /// that munks leave free. A fixed share is not exceeded, even if other memory lies idle.
-    ///
-    /// Touch it when you compare fixed shares with the one that follows the workload. It is for
-    /// experiments.
-    pub fn row_cache_share(mut self, share: Option<f64>) -> Self {
-        self.row_cache_share = share;
-        self
-    }
-
-    /// Target size of an SSTable block in bytes, from 64 to 1 MiB, before compression.
-    /// Default: 4,096, and 8,192 in compressed tables. A get that goes to disk reads one block.
-    /// Existing SSTables keep their blocks until they are rewritten.
-    ///
-    /// Touch it when space counts for more than gets: compressed blocks of 16 KiB are smaller
-    /// together, and each get from disk reads and unpacks more.
-    pub fn block_bytes(mut self, bytes: usize) -> Self {
-        self.block_bytes = Some(bytes);
-        self
-    }
-
-    /// The largest size of the commit log in bytes, from 64 KiB to 1 TiB. It is fixed when the log
-    /// is made: with the database, or at its first opening above [`Durability::Relaxed`]. The log
-    /// grows to that size as needed (above 256 MiB it is allocated at once). Default: an eighth of
-    /// the memory budget, but at most 256 MiB. At [`Durability::Sync`], where it takes no memory,
-    /// the default is half of the budget up to 128 MiB, if that is more.
-    ///
-    /// Touch it when a database must open faster after a crash (a smaller log is replayed sooner),
-    /// or when few keys are written over and over at [`Durability::Sync`] (a larger log writes
-    /// fewer of their versions to the chunks).
-    ///
-    /// [`Durability::Relaxed`]: crate::Durability::Relaxed
-    /// [`Durability::Sync`]: crate::Durability::Sync
-    pub fn commit_log_bytes(mut self, bytes: u64) -> Self {
-        self.commit_log_bytes = Some(bytes);
-        self
-    }
-
-    /// Whether the commit log is written through a mapping or by system calls. Default: mapped at
-    /// [`Durability::Process`], where a put then makes no system call, unless puts are few or a
-    /// sync was just made. Not mapped at [`Durability::Sync`], where the thread that syncs writes
-    /// for all waiting threads, and a mapped page takes longer to sync.
-    ///
-    /// Touch it when the file system handles writable mappings badly (some network and user-space
-    /// file systems do): `false` makes a system call in each put, and the promise is the same.
-    ///
-    /// [`Durability::Process`]: crate::Durability::Process
-    /// [`Durability::Sync`]: crate::Durability::Sync
-    pub fn commit_log_mapped(mut self, yes: bool) -> Self {
-        self.commit_log_mapped = Some(yes);
-        self
-    }
-
-    /// The largest number of SSTables that are kept open; others are opened when they are read. At
-    /// least 1, and at most the number of files that the process may have open; all other files of
-    /// the process count there, too. Default: half of that number, at most 8,192.
-    ///
-    /// Touch it when one process opens many databases, or needs many files and sockets for itself.
-    /// Raising the limit of the process is better where that is possible.
-    pub fn open_files_max(mut self, files: u64) -> Self {
-        self.open_files_max = Some(files);
-        self
-    }
-
-    /// Bytes of changes that are kept for [`Db::changes_since`](crate::Db::changes_since) beyond
-    /// the changes that the commit log still has, from 64 KiB to 1 TiB; large writes are kept with
-    /// their values. Default: 0, which keeps none. Each checkpoint appends the writes since the
-    /// last one to files `CHANGES-n`, and syncs the files. The oldest file goes when the others
-    /// have this number of bytes. So each byte is written once more, and a checkpoint syncs one
-    /// file more. An opening without this option removes the files. A full disk may cost all kept
-    /// changes.
-    ///
-    /// Touch it when consumers of changes (replicas, caches) are away for longer than the log keeps
-    /// changes, which is one lap of the log, and filling them again from a snapshot is expensive.
-    pub fn keep_changes_bytes(mut self, bytes: u64) -> Self {
-        self.keep_changes_bytes = bytes;
-        self
-    }
-
-    /// Values of at least this number of bytes are written apart, into files of their own beside
-    /// tables and commit log; not 0. Default: `None`, never. A keyspace may have a value of its own
-    /// ([`KeyspaceOptions::values_apart_from`](crate::KeyspaceOptions::values_apart_from)). It
-    /// takes much space while values are overwritten: docs/large-values.md.
-    ///
-    /// Touch it when values are large, from about 4 KiB on. Each value is then written once and
-    /// hardly ever moved, and a scan of keys alone reads no value; a get of a value on disk takes a
-    /// second read. `docs/large-values.md` says what it costs.
-    #[doc(alias = "blob")]
-    pub fn values_apart_from(mut self, bytes: Option<u32>) -> Self {
-        self.values_apart_from = bytes;
-        self
-    }
-
-    /// The length in bytes at which a value file is closed and the next one is begun, from 4 KiB to
-    /// 1 TiB. Default: 64 MiB. After a crash, an opening may read this number of bytes; a
-    /// checkpoint comes with each file.
-    ///
-    /// Touch it when values are very large.
-    pub fn value_file_bytes(mut self, bytes: u64) -> Self {
-        self.value_file_bytes = bytes;
-        self
-    }
-
-    /// The share of live data in all value files that is kept up, approximately, in percent from 0
-    /// to 90. Below it, the live values of the files with the least live data are moved, so that
-    /// these files can go. Default: 50, so that the files take up to twice their data. 0 means that
-    /// a file goes only when all of it is dead.
-    ///
-    /// Touch it when space counts for more than writes, to raise it, or when writes count for more
-    /// than space, to lower it.
-    pub fn value_file_live_percent(mut self, percent: u32) -> Self {
-        self.value_file_live_percent = percent;
         self
     }
 

@@ -19,6 +19,7 @@ use super::{Compression, Options, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_operator::ready::Merges;
 use crate::merge_operator::{MergeOperator, Operator};
+use evendb_base::setters;
 use evendb_storage::table::TableOptions;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -102,34 +103,34 @@ impl KeyspaceOptions {
     pub fn new() -> KeyspaceOptions {
         KeyspaceOptions::default()
     }
+}
 
+setters! {
+impl KeyspaceOptions {
     /// Compression of its tables and logs. See [`Options::compression`].
-    pub fn compression(mut self, compression: Compression) -> Self {
-        self.compression = Some(compression);
-        self
-    }
+    pub fn compression(mut self, compression: Compression) => Some(compression);
 
     /// Bits per key of its tables' filters for absent keys, 0 to 64. See
     /// [`Advanced::filter_bits_per_key`](crate::Advanced::filter_bits_per_key).
-    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
-        self.filter_bits_per_key = Some(bits);
-        self
-    }
+    pub fn filter_bits_per_key(mut self, bits: u32) => Some(bits);
 
     /// Target size of its tables' blocks in bytes, 64 to 1 MiB. See
     /// [`Advanced::block_bytes`](crate::Advanced::block_bytes).
-    pub fn block_bytes(mut self, bytes: usize) -> Self {
-        self.block_bytes = Some(bytes);
-        self
-    }
+    pub fn block_bytes(mut self, bytes: usize) => Some(bytes);
 
     /// Whether its rows may take room in the row cache, if the database has one. Rows that are
     /// there when this is turned off leave like others, when they are not read.
-    pub fn row_cache(mut self, yes: bool) -> Self {
-        self.row_cache = Some(yes);
-        self
-    }
+    pub fn row_cache(mut self, yes: bool) => Some(yes);
 
+    /// Values of at least this number of bytes are written apart, into value files: from 1 on,
+    /// `u32::MAX` for never. It holds for later puts; earlier values are read where they lie. See
+    /// [`Advanced::values_apart_from`](crate::Advanced::values_apart_from).
+    #[doc(alias = "blob")]
+    pub fn values_apart_from(mut self, bytes: u32) => Some(bytes);
+}
+}
+
+impl KeyspaceOptions {
     /// The operator of [`Keyspace::merge`](crate::Keyspace::merge): one of your own, or one of
     /// [`Merges`]. The keyspace remembers its name. An operator that is not one of [`Merges`] must
     /// be given at every opening of the database, before the keyspace is used; another one, or
@@ -153,15 +154,6 @@ impl KeyspaceOptions {
             _ => ttl.as_nanos().div_ceil(1_000_000),
         };
         self.ttl_millis = Some(u64::try_from(up).unwrap_or(u64::MAX));
-        self
-    }
-
-    /// Values of at least this number of bytes are written apart, into value files: from 1 on,
-    /// `u32::MAX` for never. It holds for later puts; earlier values are read where they lie. See
-    /// [`Advanced::values_apart_from`](crate::Advanced::values_apart_from).
-    #[doc(alias = "blob")]
-    pub fn values_apart_from(mut self, bytes: u32) -> Self {
-        self.values_apart_from = Some(bytes);
         self
     }
 

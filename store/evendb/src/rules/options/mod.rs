@@ -22,6 +22,7 @@ use crate::error::Result;
 pub use evendb_base::Durability;
 use evendb_base::container::default_budget;
 use evendb_base::limits::{MEMORY_BUDGET_MAX, THREADS_MAX, refuse, within};
+use evendb_base::setters;
 use evendb_storage::table::TableOptions;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::sync::Arc;
@@ -121,7 +122,10 @@ impl Options {
             plant: crate::plant::Plant::Nothing,
         }
     }
+}
 
+setters! {
+impl Options {
     /// Memory for everything the store keeps, in bytes, from 1 MiB to 16 TiB. Default: 512 MiB,
     /// whatever memory the machine has. In a container (a control group with a limit) with less,
     /// the default is its memory minus a fifth, and minus at least 64 MiB. The rest scales with the
@@ -150,17 +154,11 @@ impl Options {
     /// budget. Where one limit holds for everything, as in a container, leave a fifth of it beside
     /// the budget, and at least 64 MiB. docs/embedding.md has figures, and says what the store sets
     /// in glibc's allocator.
-    pub fn memory_budget(mut self, bytes: u64) -> Self {
-        self.memory_budget = bytes;
-        self
-    }
+    pub fn memory_budget(mut self, bytes: u64);
 
     /// What an acknowledged write survives, unless its batch asks for more
     /// ([`Batch::durability`](crate::Batch::durability)). Default: [`Durability::Process`].
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
+    pub fn durability(mut self, durability: Durability);
 
     /// Whether a missing database is created. Default: `true`; with `false` opening fails with
     /// [`ErrorKind::NotFound`].
@@ -168,25 +166,16 @@ impl Options {
     /// A database is never created among foreign files: a directory that holds any is refused with
     /// [`ErrorKind::AlreadyExists`]. Names that begin with a dot, `lost+found`, and files of an
     /// interrupted creation do not count as foreign.
-    pub fn create_if_missing(mut self, yes: bool) -> Self {
-        self.create_if_missing = yes;
-        self
-    }
+    pub fn create_if_missing(mut self, yes: bool);
 
     /// Whether an existing database is refused with [`ErrorKind::AlreadyExists`]. Default: `false`.
-    pub fn error_if_exists(mut self, yes: bool) -> Self {
-        self.error_if_exists = yes;
-        self
-    }
+    pub fn error_if_exists(mut self, yes: bool);
 
     /// Whether to open for reading only. Default: `false`. Many readers may have a database open at
     /// once, but none beside a writer. Nothing is written or deleted, and permission to read is
     /// enough. Records that the last writer left in the commit log are replayed in memory, even if
     /// they take more than the memory budget. A missing `LOCK` is made if permissions allow it.
-    pub fn read_only(mut self, yes: bool) -> Self {
-        self.read_only = yes;
-        self
-    }
+    pub fn read_only(mut self, yes: bool);
 
     /// Whether to go on without the records behind damage in the commit log. By default (`false`)
     /// such a database does not open: the error is [`ErrorKind::Corruption`], names file and
@@ -201,17 +190,11 @@ impl Options {
     /// that a crash leaves is no damage.
     ///
     /// [`Stats::log_records_given_up`]: crate::Stats::log_records_given_up
-    pub fn accept_log_loss(mut self, yes: bool) -> Self {
-        self.accept_log_loss = yes;
-        self
-    }
+    pub fn accept_log_loss(mut self, yes: bool);
 
     /// Compression of SSTables and logs. Default: [`Compression::None`]. Existing tables keep their
     /// compression until they are rewritten, and are read whatever is chosen here.
-    pub fn compression(mut self, compression: Compression) -> Self {
-        self.compression = compression;
-        self
-    }
+    pub fn compression(mut self, compression: Compression);
 
     /// How much larger than its live data the database may be on disk on average, without the
     /// commit log, from 1.01 to 10. Default: 1.25. The part above 1 goes to the logs of chunks.
@@ -221,19 +204,13 @@ impl Options {
     ///
     /// When nothing has been put for some seconds, garbage is slowly reduced to a third of that,
     /// with at most one byte written per byte put before.
-    pub fn space_amplification(mut self, amplification: f64) -> Self {
-        self.space_amplification = amplification;
-        self
-    }
+    pub fn space_amplification(mut self, amplification: f64);
 
     /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: three for
     /// two cores, at most 8. While reorganisation keeps up, a third of them work, and they give way
     /// to calls. With 0 there are no threads at all: checkpoints and reorganisation run inside the
     /// calls that need them (for deterministic tests).
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = workers;
-        self
-    }
+    pub fn workers(mut self, workers: usize);
 
     /// How often the database writes its figures for other processes while it is used, from a
     /// millisecond to a day; zero means never. Default: every second.
@@ -243,11 +220,11 @@ impl Options {
     /// feature `metrics` they are also published at this interval. A while after the last call they
     /// are written once more, and then not before the next call. They are not written with
     /// [`read_only`](Self::read_only), and not with 0 [`workers`](Self::workers).
-    pub fn stats_interval(mut self, interval: Duration) -> Self {
-        self.stats_interval = interval;
-        self
-    }
+    pub fn stats_interval(mut self, interval: Duration);
+}
+}
 
+impl Options {
     /// Changes settings that nearly every database leaves alone: `set` takes the current settings
     /// and returns the new ones. A further call goes on from there.
     ///
