@@ -18,9 +18,10 @@
 //!   memory that a container lets this process have.
 //! * `words/`: `engine_kind` - which engine made a database. `limits` - the error of an option
 //!   outside its limits. `error` - failures of the public faces. `durability` - what an
-//!   acknowledged write survives. `range_size` - about how much a range holds. `key_range` - a
-//!   range of keys as its least key and its upper limit. `inspect` - the findings of a look inside
-//!   a closed database. `setters` - the setters of options.
+//!   acknowledged write survives. `horizon` - which versions readers may still see. `range_size` -
+//!   about how much a range holds. `key_range` - a range of keys as its least key and its upper
+//!   limit. `inspect` - the findings of a look inside a closed database. `setters` - the setters of
+//!   options. `value_bytes` - what values that reads return can do.
 
 mod directory;
 mod process;
@@ -34,7 +35,7 @@ pub use process::{container, fork, gate, sync};
 pub use words::inspect;
 use words::{durability, engine_kind, range_size};
 #[doc(hidden)]
-pub use words::{error, key_range, limits};
+pub use words::{error, horizon, key_range, limits};
 
 pub use durability::Durability;
 pub use engine_kind::EngineKind;

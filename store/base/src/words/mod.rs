@@ -6,8 +6,11 @@ pub mod engine_kind;
 pub mod error;
 pub mod inspect;
 #[doc(hidden)]
+pub mod horizon;
+#[doc(hidden)]
 pub mod key_range;
 #[doc(hidden)]
 pub mod limits;
 pub mod range_size;
 mod setters;
+mod value_bytes;

@@ -1,7 +1,6 @@
 //! [`Value`]: bytes that a read has returned.
 
 use evendb_storage::table::Block;
-use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -39,11 +38,6 @@ impl Value {
             false => Value(Owner::Block(block, range)),
         }
     }
-
-    /// The bytes, copied.
-    pub fn to_vec(&self) -> Vec<u8> {
-        (**self).to_vec()
-    }
 }
 
 impl Deref for Value {
@@ -57,28 +51,4 @@ impl Deref for Value {
     }
 }
 
-impl AsRef<[u8]> for Value {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
-impl fmt::Debug for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "b\"{}\"", self.escape_ascii())
-    }
-}
-
-impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Value {
-    fn eq(&self, other: &T) -> bool {
-        **self == *other.as_ref()
-    }
-}
-
-impl Eq for Value {}
-
-impl From<Value> for Vec<u8> {
-    fn from(value: Value) -> Vec<u8> {
-        value.to_vec()
-    }
-}
+evendb_base::value_bytes!(Value);

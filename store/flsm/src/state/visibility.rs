@@ -16,40 +16,8 @@
 //! not registered (a get) takes the view first and the version afterwards, so what its view lacks
 //! was hidden by a record that it sees ([`crate::clock`]).
 
+pub(crate) use evendb_base::horizon::Horizon;
 use evendb_storage::{Kind, Version};
-
-/// The registered readers, and the version from which on later readers read.
-#[derive(Clone, Debug)]
-pub(crate) struct Horizon {
-    /// New readers read at this version or above.
-    published: Version,
-    /// The versions of the registered readers, ascending.
-    snapshots: Vec<Version>,
-}
-
-impl Horizon {
-    /// The horizon of these readers, which may come in any order.
-    pub(crate) fn new(published: Version, mut snapshots: Vec<Version>) -> Horizon {
-        snapshots.sort_unstable();
-        Horizon {
-            published,
-            snapshots,
-        }
-    }
-
-    /// Whether no reader sees the record `older` of a key without seeing `newer`.
-    fn hides(&self, newer: Version, older: Version) -> bool {
-        let from = self.snapshots.partition_point(|&at| !older.is_seen_at(at));
-        let between = self.snapshots.get(from).is_some_and(|&at| at < newer);
-        newer.is_seen_at(self.published) && !between
-    }
-
-    /// Whether every reader sees a record of this version.
-    fn is_seen_by_all(&self, version: Version) -> bool {
-        let oldest = self.snapshots.first().copied().unwrap_or(self.published);
-        version.is_seen_at(oldest.min(self.published))
-    }
-}
 
 /// The versions of one key on their way through a rewrite, newest first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,12 +38,12 @@ impl KeyVersions {
     ) -> bool {
         if self
             .newer
-            .is_some_and(|newer| horizon.hides(newer, version))
+            .is_some_and(|newer| horizon.may_drop(version, newer))
         {
             return false;
         }
         self.newer = Some(version);
-        let is_spent = is_bottom && kind.is_tombstone() && horizon.is_seen_by_all(version);
+        let is_spent = is_bottom && kind.is_tombstone() && horizon.below_all(version);
         !is_spent
     }
 }

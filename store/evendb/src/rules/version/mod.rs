@@ -3,5 +3,6 @@
 //! batches ([`stamp`]).
 
 pub(crate) mod clock;
-pub(crate) mod horizon;
 pub(crate) mod stamp;
+
+pub(crate) use evendb_base::horizon;

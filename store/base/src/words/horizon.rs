@@ -1,29 +1,41 @@
-//! The versions that a rewrite may drop: exactly the versions that no registered snapshot and no
-//! future snapshot can read (I14 in docs/concurrency.md).
+//! The versions that a rewrite may drop: exactly the versions that no registered reader and no
+//! future reader can read (I14 in docs/concurrency.md).
 //!
-//! A value of this type is taken under the mutex of the snapshot registry, so every snapshot
-//! registered later is at or above `floor`.
+//! A value of this type is taken under the mutex of an engine's registry of readers. So every
+//! reader that registers later reads at or above `floor`.
+//!
+//! Thread safety: plain data.
 
 use evendb_storage::{Time, Version};
 
 /// The registered snapshots, and the lowest version of a future snapshot.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Horizon {
-    /// GV when the registry was read.
-    pub(crate) floor: Version,
+pub struct Horizon {
+    /// The published version when the registry was read.
+    pub floor: Version,
     /// Registered snapshots, ascending.
-    pub(crate) snapshots: Vec<Version>,
+    pub snapshots: Vec<Version>,
     /// For each snapshot the least time by which it or a later snapshot judges. Empty if nothing
     /// expires.
-    pub(crate) times: Vec<Time>,
+    pub times: Vec<Time>,
     /// No future reader judges by an earlier time. 0 if nothing expires.
-    pub(crate) now: Time,
+    pub now: Time,
 }
 
 impl Horizon {
+    /// The horizon of these snapshots, which may come in any order, where nothing expires.
+    pub fn new(floor: Version, mut snapshots: Vec<Version>) -> Horizon {
+        snapshots.sort_unstable();
+        Horizon {
+            floor,
+            snapshots,
+            ..Horizon::default()
+        }
+    }
+
     /// Whether a record of version `version` may be dropped from a component that keeps a record of
     /// version `newer >= version` of the same key above it.
-    pub(crate) fn may_drop(&self, version: Version, newer: Version) -> bool {
+    pub fn may_drop(&self, version: Version, newer: Version) -> bool {
         if newer > self.floor {
             return false;
         }
@@ -38,14 +50,14 @@ impl Horizon {
 
     /// Whether every present and future reader reads at or above `version`: then the version need
     /// not be kept, and may be written as zero.
-    pub(crate) fn below_all(&self, version: Version) -> bool {
+    pub fn below_all(&self, version: Version) -> bool {
         version <= self.least_reader()
     }
 
     /// Whether a record of this version that expires at `expiry` is gone for every present and
     /// future reader that sees the record: then it has the effect of a tombstone.
     #[inline]
-    pub(crate) fn is_expired(&self, version: Version, expiry: Time) -> bool {
+    pub fn is_expired(&self, version: Version, expiry: Time) -> bool {
         if expiry > self.now {
             return false;
         }
@@ -56,13 +68,13 @@ impl Horizon {
     }
 
     /// The least time by which any reader judges.
-    pub(crate) fn least_time(&self) -> Time {
+    pub fn least_time(&self) -> Time {
         let least = self.times.first();
         least.map_or(self.now, |&least| least.min(self.now))
     }
 
     /// The version below which no present or future reader reads.
-    pub(crate) fn least_reader(&self) -> Version {
+    pub fn least_reader(&self) -> Version {
         let least = self.snapshots.first();
         least.map_or(self.floor, |&least| least.min(self.floor))
     }
@@ -73,14 +85,8 @@ mod tests {
     use super::*;
 
     fn horizon(floor: u64, snapshots: &[u64]) -> Horizon {
-        Horizon {
-            floor: Version(floor),
-            snapshots: snapshots
-                .iter()
-                .map(|&snapshot| Version(snapshot))
-                .collect(),
-            ..Horizon::default()
-        }
+        let snapshots = snapshots.iter().map(|&snapshot| Version(snapshot));
+        Horizon::new(Version(floor), snapshots.collect())
     }
 
     #[test]
