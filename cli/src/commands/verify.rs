@@ -129,11 +129,7 @@ fn evendb(arguments: &Arguments, tell: &mut dyn FnMut(Progress)) -> Result<Repor
     let options = arguments.key_file.given_to_inspection(options);
     let report = inspect::verify(&arguments.db, options);
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
-    let told = |finding: &Finding| Told {
-        severity: finding.severity,
-        text: finding.to_string(),
-        object: finding_json(finding),
-    };
+    let told = |finding: &Finding| told(finding, "chunks", chunks(finding));
     let checked = &report.checked;
     Ok(Report {
         findings: report.findings.iter().map(told).collect(),
@@ -161,11 +157,7 @@ fn flsm(arguments: &Arguments, tell: &mut dyn FnMut(Progress)) -> Result<Report,
     let options = flsm_inspect::InspectOptions::new().progress(tell);
     let report = flsm_inspect::verify(&arguments.db, options);
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
-    let told = |finding: &flsm_inspect::Finding| Told {
-        severity: finding.severity,
-        text: finding.to_string(),
-        object: flsm_finding_json(finding),
-    };
+    let told = |finding: &Finding| told(finding, "table", table(finding));
     let checked = &report.checked;
     Ok(Report {
         findings: report.findings.iter().map(told).collect(),
@@ -191,8 +183,8 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-fn finding_json(finding: &Finding) -> Value {
-    let chunks: Vec<Value> = finding.chunks.iter().map(output::chunk_json).collect();
+/// A finding as an object, with what it affects under this name.
+fn finding_json(finding: &Finding, name: &str, affected: Value) -> Value {
     json!({
         "kind": finding.kind.name(),
         "severity": severity(finding.severity),
@@ -200,11 +192,23 @@ fn finding_json(finding: &Finding) -> Value {
         "offset": finding.offset,
         "bytes": finding.len,
         "what": finding.what,
-        "chunks": chunks,
+        name: affected,
     })
 }
 
-fn flsm_finding_json(finding: &flsm_inspect::Finding) -> Value {
+fn told(finding: &Finding, name: &str, affected: Value) -> Told {
+    Told {
+        severity: finding.severity,
+        text: finding.to_string(),
+        object: finding_json(finding, name, affected),
+    }
+}
+
+fn chunks(finding: &Finding) -> Value {
+    finding.chunks.iter().map(output::chunk_json).collect()
+}
+
+fn table(finding: &Finding) -> Value {
     let table = finding.table.as_ref().map(|table| {
         json!({
             "keyspace": table.keyspace,
@@ -213,13 +217,5 @@ fn flsm_finding_json(finding: &flsm_inspect::Finding) -> Value {
             "max_key": output::text_or_hex(&table.max_key),
         })
     });
-    json!({
-        "kind": finding.kind.name(),
-        "severity": severity(finding.severity),
-        "file": finding.file,
-        "offset": finding.offset,
-        "bytes": finding.len,
-        "what": finding.what,
-        "table": table,
-    })
+    json!(table)
 }

@@ -7,6 +7,8 @@
 //! # Rooms
 //! Each folder is a floor, and what lies in it is a room. A path names the room alone. Each room
 //! imports only rooms that stand after it, which the tests of `proof/house` check.
+//! * `tools/`: `inspect` - the findings of a look inside a closed database, and what both engines
+//!   look at alike: the directory under its lock, the frames of a manifest, tables, dumps.
 //! * `directory/`: `destroy` - removes a database. `claim` - the directory's lock, as long as a
 //!   database is open. `directory_lock` - one writer of a directory at a time. `placement` -
 //!   nothing is made inside a database's directory, or inside one with backups. `made_dirs` -
@@ -20,11 +22,12 @@
 //!   outside its limits. `error` - failures of the public faces. `durability` - what an
 //!   acknowledged write survives. `horizon` - which versions readers may still see. `range_size` -
 //!   about how much a range holds. `key_range` - a range of keys as its least key and its upper
-//!   limit. `inspect` - the findings of a look inside a closed database. `setters` - the setters of
-//!   options. `value_bytes` - what values that reads return can do.
+//!   limit. `setters` - the setters of options. `value_bytes` - what values that reads return can
+//!   do.
 
 mod directory;
 mod process;
+mod tools;
 mod words;
 
 pub use directory::placement;
@@ -32,7 +35,7 @@ pub use directory::placement;
 pub use directory::{ballast, claim, destroy, directory_lock, made_dirs};
 #[doc(hidden)]
 pub use process::{container, fork, gate, sync};
-pub use words::inspect;
+pub use tools::inspect;
 use words::{durability, engine_kind, range_size};
 #[doc(hidden)]
 pub use words::{error, horizon, key_range, limits};

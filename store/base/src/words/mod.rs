@@ -4,7 +4,6 @@ pub mod durability;
 pub mod engine_kind;
 #[doc(hidden)]
 pub mod error;
-pub mod inspect;
 #[doc(hidden)]
 pub mod horizon;
 #[doc(hidden)]

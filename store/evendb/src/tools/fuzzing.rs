@@ -17,9 +17,9 @@ use crate::funk::container::Container;
 use crate::funk::extents::Extents;
 use crate::funk::tables::Tables;
 use crate::funk::{Funk, Run, SearchSettings};
+use crate::manifest::current::{Current, VERSION, decode_current, encode_current};
 use crate::manifest::edit::{self, Part, Place, Role};
 use crate::manifest::state::ManifestState;
-use crate::manifest::writer::{self, Current, decode_current, encode_current};
 use crate::memory::Ledger;
 use crate::memory_policy::warming::heat_file;
 use crate::op::OpKind;
@@ -44,7 +44,7 @@ pub fn current(path: &Path, bytes: &[u8]) -> evendb_storage::Result<(u64, u64, b
         verified,
         closed,
     } = current;
-    Ok((id, verified, closed, version == writer::VERSION))
+    Ok((id, verified, closed, version == VERSION))
 }
 
 /// The bytes of a `CURRENT` with these contents.
@@ -54,7 +54,7 @@ pub fn current_bytes(id: u64, verified: u64, closed: bool) -> Vec<u8> {
         verified,
         closed,
     };
-    encode_current(current, writer::VERSION)
+    encode_current(current, VERSION)
 }
 
 /// Decodes an edit and encodes it again.

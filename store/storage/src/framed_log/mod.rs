@@ -36,5 +36,7 @@ pub use frame::{
     FRAME_HEADER_BYTES, FrameAt, FrameCodec, HEADER_BYTES, decode_frame, encode_frame,
     encode_header, header_id, header_id_in,
 };
-pub use reading::{Surveyed, find_frame, read_frame, read_frames, survey_frames};
+pub use reading::{
+    Surveyed, find_frame, read_frame, read_frames, read_synced_frames, survey_frames,
+};
 pub use writer::FramedLogWriter;

@@ -65,6 +65,25 @@ pub fn read_frames(
     Ok(offset)
 }
 
+/// Like [`read_frames`], for a log whose writer syncs each frame before the next one. There it is
+/// `Corruption` if a frame verifies behind the place where reading ended.
+pub fn read_synced_frames(
+    file: &dyn File,
+    id: u64,
+    verified_up_to: u64,
+    each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let end = read_frames(file, id, verified_up_to, each)?;
+    match find_frame(file, id, end)? {
+        None => Ok(end),
+        Some(next) => {
+            let detail =
+                format!("an edit does not verify, though the one at {next} behind it does");
+            Err(Error::corruption(file.path(), end, detail))
+        }
+    }
+}
+
 /// The payload of the frame of `codec` at `offset` of `file`, if a frame verifies there that ends
 /// at or before `len`.
 pub fn read_frame(

@@ -64,6 +64,11 @@ impl Error {
         }
     }
 
+    /// [`Error::io`] for `map_err`.
+    pub fn at<'p>(path: &'p Path, what: &'p str) -> impl FnOnce(io::Error) -> Error + 'p {
+        move |source| Error::io(path, what, source)
+    }
+
     /// A failed sync of a file or directory that is kept. It is never `NoSpace`: if room was
     /// lacking, it is a lasting failure, too. The system may have dropped the pages that it could
     /// not write and call them clean, so that the next sync succeeds and means nothing.

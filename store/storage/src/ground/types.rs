@@ -83,6 +83,19 @@ impl Kind {
         }
     }
 
+    /// A word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Put => "put",
+            Kind::Delete => "delete",
+            Kind::Merge => "merge",
+            Kind::PutUntil => "put-until",
+            Kind::PutApart => "put-apart",
+            Kind::PutUntilApart => "put-until-apart",
+            Kind::SingleDelete => "single-delete",
+        }
+    }
+
     /// Whether a record of this kind may have these bytes as its value.
     pub fn takes(self, value: &[u8]) -> bool {
         match self {

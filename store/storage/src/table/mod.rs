@@ -41,7 +41,8 @@ pub use examine::{
 pub use reader::{InBlock, Table};
 pub use writer::TableWriter;
 
-use crate::{Kind, NUMBER_MAX, Result, Time, Version, codec};
+use crate::vfs::Appender;
+use crate::{Error, Kind, NUMBER_MAX, Result, Time, Version, codec};
 
 /// Bytes of a page of the system's cache, which is the least that the disk reads. Blocks are cut so
 /// that few of them lie in two pages, if the table begins with a page.
@@ -174,6 +175,39 @@ impl TableMeta {
         self.value_files.iter().map(|file| file.1).sum()
     }
 
+    /// Appends the figures that every table has, as a manifest names them: numbers as varints, keys
+    /// behind their lengths.
+    pub fn put_figures(&self, out: &mut Vec<u8>) {
+        let max_version = self.max_version.0;
+        for number in [
+            self.len,
+            self.entries,
+            self.deletes,
+            self.data_bytes,
+            max_version,
+        ] {
+            codec::put_varint(out, number);
+        }
+        codec::put_slice(out, &self.min_key);
+        codec::put_slice(out, &self.max_key);
+        codec::put_varint(out, u64::from(self.checksum));
+    }
+
+    /// Decodes the output of [`TableMeta::put_figures`]. `None` if it makes no sense.
+    pub fn get_figures(input: &mut &[u8]) -> Option<TableMeta> {
+        Some(TableMeta {
+            len: codec::get_varint(input)?,
+            entries: codec::get_varint(input)?,
+            deletes: codec::get_varint(input)?,
+            data_bytes: codec::get_varint(input)?,
+            max_version: Version(codec::get_varint(input)?),
+            min_key: codec::get_slice(input)?.to_vec(),
+            max_key: codec::get_slice(input)?.to_vec(),
+            checksum: u32::try_from(codec::get_varint(input)?).ok()?,
+            ..TableMeta::default()
+        })
+    }
+
     /// Appends the value files, at least one: their number, then file and bytes of each, all
     /// varints.
     pub fn put_value_files(&self, out: &mut Vec<u8>) {
@@ -218,6 +252,22 @@ impl TableSink for Vec<u8> {
 
     fn pass_on(&mut self, _is_last: bool) -> Result<()> {
         Ok(())
+    }
+}
+
+/// A table that becomes a file, a piece at a time.
+impl TableSink for Appender {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        Appender::buffer(self)
+    }
+
+    fn pass_on(&mut self, is_last: bool) -> Result<()> {
+        let written = match is_last {
+            true => self.finish(),
+            false if self.is_full() => Appender::pass_on(self),
+            false => Ok(()),
+        };
+        written.map_err(Error::at(self.file().path(), "write a table"))
     }
 }
 

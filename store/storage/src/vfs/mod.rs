@@ -312,12 +312,31 @@ fn open_after_others(
 
 /// Reads exactly `buf.len()` bytes at `offset`; `UnexpectedEof` if the file ends before.
 pub fn read_exact_at(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    match read_up_to(file, buf, offset)? == buf.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Fills `buf` with the bytes at `offset`, and returns how many bytes there are.
+pub fn read_up_to(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {
         match file.read_at(&mut buf[done..], offset + done as u64)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0 => break,
             n => done += n,
         }
     }
-    Ok(())
+    Ok(done)
+}
+
+/// Makes a file with these bytes, durably, though its name is not. What an earlier attempt left
+/// there is removed. It is for a file that takes another one's place when it is renamed.
+pub fn write_beside(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if vfs.exists(path)? {
+        vfs.remove(path)?;
+    }
+    let file = vfs.create(path)?;
+    file.write_at(bytes, 0)?;
+    file.sync_data()
 }

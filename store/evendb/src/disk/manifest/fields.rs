@@ -24,39 +24,6 @@ const APART: u64 = 4;
 /// eight fields of the table's figures.
 const PART_BYTES_MIN: usize = 13;
 
-pub(super) fn put_meta(out: &mut Vec<u8>, meta: &TableMeta) {
-    for number in [
-        meta.len,
-        meta.entries,
-        meta.deletes,
-        meta.data_bytes,
-        meta.max_version.0,
-    ] {
-        put_varint(out, number);
-    }
-    put_slice(out, &meta.min_key);
-    put_slice(out, &meta.max_key);
-    put_varint(out, u64::from(meta.checksum));
-}
-
-pub(super) fn get_meta(input: &mut &[u8]) -> Option<TableMeta> {
-    let version = |input: &mut &[u8]| {
-        let version = Version(get_varint(input)?);
-        (checkpoint_of(version) <= CHECKPOINT_MAX).then_some(version)
-    };
-    Some(TableMeta {
-        len: get_varint(input)?,
-        entries: get_varint(input)?,
-        deletes: get_varint(input)?,
-        data_bytes: get_varint(input)?,
-        max_version: version(input)?,
-        min_key: get_slice(input)?.to_vec(),
-        max_key: get_slice(input)?.to_vec(),
-        checksum: u32::try_from(get_varint(input)?).ok()?,
-        ..TableMeta::default()
-    })
-}
-
 pub(super) fn put_part(out: &mut Vec<u8>, part: &Part) {
     put_varint(out, part.table.0);
     let expires = if part.meta.expiring > 0 { EXPIRES } else { 0 };
@@ -75,7 +42,7 @@ pub(super) fn put_part(out: &mut Vec<u8>, part: &Part) {
     }
     put_varint(out, part.epoch);
     put_varint(out, part.checkpoint);
-    put_meta(out, &part.meta);
+    part.meta.put_figures(out);
     if expires > 0 {
         put_varint(out, part.meta.expiring);
         put_varint(out, part.meta.last_expiry.0);
@@ -103,7 +70,10 @@ pub(super) fn get_part(input: &mut &[u8]) -> Option<Part> {
         },
     };
     let (epoch, checkpoint) = (get_varint(input)?, get_varint(input)?);
-    let mut meta = get_meta(input)?;
+    let mut meta = TableMeta::get_figures(input)?;
+    if checkpoint_of(meta.max_version) > CHECKPOINT_MAX {
+        return None;
+    }
     if expires {
         meta.expiring = get_varint(input)?;
         meta.last_expiry = Time(get_varint(input)?);

@@ -1,9 +1,9 @@
 //! The manifest's formats, byte for byte and in both directions: edits are encoded as these bytes,
 //! and these bytes are decoded as the edits. A difference is a change of format: raise the version.
 
+use super::current::{CURRENT_LEN, Current, read_current, write_current};
 use super::edit::tests::{apart_samples, expiring_samples, samples};
 use super::edit::{self, Change, EpochRecord};
-use super::writer;
 use crate::commit_log::Lsn;
 use crate::golden_text::{bytes_of, kept_file};
 use evendb_storage::ErrorKind;
@@ -243,14 +243,14 @@ fn current() {
     ] {
         let bytes = bytes_of(text);
         let (vfs, dir) = simulated("CURRENT", bytes.clone());
-        let current = writer::Current {
+        let current = Current {
             id,
             verified,
             closed,
         };
-        assert_eq!(writer::read_current(&vfs, dir).expect("reads"), current);
+        assert_eq!(read_current(&vfs, dir).expect("reads"), current);
         vfs.remove_file(&dir.join("CURRENT"));
-        writer::write_current(&vfs, dir, current).expect("writes");
+        write_current(&vfs, dir, current).expect("writes");
         assert_eq!(vfs.read_file(&dir.join("CURRENT")), bytes);
     }
 }
@@ -260,12 +260,12 @@ fn current() {
 #[test]
 fn current_of_other_versions() {
     for version in [b'1', b'7', b'9'] {
-        for len in [8, 28, writer::CURRENT_LEN, 40] {
+        for len in [8, 28, CURRENT_LEN, 40] {
             let mut bytes = bytes_of(CURRENT_CLOSED);
             bytes[7] = version;
             bytes.resize(len, 0);
             let (vfs, dir) = simulated("CURRENT", bytes);
-            let refused = writer::read_current(&vfs, dir).expect_err("another version");
+            let refused = read_current(&vfs, dir).expect_err("another version");
             assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
         }
     }
@@ -274,7 +274,7 @@ fn current_of_other_versions() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x80;
         let (vfs, dir) = simulated("CURRENT", bytes);
-        let refused = writer::read_current(&vfs, dir).expect_err("one bit is wrong");
+        let refused = read_current(&vfs, dir).expect_err("one bit is wrong");
         let expected = match at {
             7 => ErrorKind::Unsupported,
             _ => ErrorKind::Corruption,
@@ -332,9 +332,9 @@ fn the_manifest_of_the_kept_database() {
 fn current_of_the_kept_database() {
     let bytes = kept_file("CURRENT");
     let (vfs, dir) = simulated("CURRENT", bytes.clone());
-    let current = writer::read_current(&vfs, dir).expect("reads");
+    let current = read_current(&vfs, dir).expect("reads");
     assert_eq!((current.id, current.closed), (1, false));
-    writer::write_current(&vfs, dir, current).expect("writes");
+    write_current(&vfs, dir, current).expect("writes");
     let written = vfs.read_file(&dir.join("CURRENT"));
     assert_eq!((bytes[7], written[7]), (b'2', b'5'));
     assert_eq!(written[8..28], bytes[8..28], "all but version and checksum");

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! [`edit`] is the codec, with `fields` below it; [`state`] the sum of the edits, [`writer`] the
-//! file. The order of edits is the order of [`writer::Manifest::enqueue`]; an edit is durable with
-//! the next flush.
+//! file, [`current`] the file `CURRENT`. The order of edits is the order of
+//! [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
 
+pub(crate) mod current;
 pub(crate) mod edit;
 pub(crate) mod epochs;
 mod fields;

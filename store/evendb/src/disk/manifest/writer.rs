@@ -1,5 +1,5 @@
 //! The manifest's file: a queue that fixes the order of edits, one writer that appends and syncs,
-//! rotation, and the `CURRENT` file that names the manifest in force.
+//! and rotation. Not here: the file that names the manifest in force ([`super::current`]).
 //!
 //! Thread safety: [`Manifest::enqueue`] takes a leaf lock and no I/O, so it may be called under a
 //! chunk latch. [`Manifest::flush`] does the I/O and is called holding at most the checkpoint,
@@ -21,15 +21,16 @@
 //! is let in ([`Manifest::reserve_ahead`]). The writes that have been let in need one checkpoint's
 //! edit. Deletes, which need the rest, drop more than they take.
 
+pub(crate) use super::current::read_current;
+use super::current::{Current, raise_version, terminal, write_current};
 use super::edit::{self, Change};
 use super::state::ManifestState;
-use crate::files::{CURRENT, CURRENT_UNFINISHED};
+use crate::files::CURRENT_UNFINISHED;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
-use evendb_storage::codec::{checksum, get_u32, get_u64};
-use evendb_storage::framed_log::{FramedLogWriter, find_frame, read_frames};
+use evendb_storage::framed_log::{FramedLogWriter, read_synced_frames};
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
-use evendb_storage::{Error, ErrorKind, NUMBER_MAX, Result};
+use evendb_storage::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 const ROTATE_BYTES_MIN: u64 = 4 << 20;
@@ -48,19 +49,6 @@ pub(crate) const RESERVE_BYTES_MIN: u64 =
     EDITS_RESERVE_BYTES_MIN + EPOCH_RESERVE_BYTES + PREALLOCATE_BYTES_MIN;
 /// The smallest number of bytes for which a new file is worth it.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
-/// The format version follows it.
-const CURRENT_MAGIC: &[u8; 7] = b"EVENCUR";
-/// The format version of new files.
-pub(crate) const VERSION: u8 = b'5';
-/// The format version of new files of an encrypted database, whose values apart carry their nonces
-/// since this version; otherwise the versions are the same.
-const VERSION_ENCRYPTED: u8 = b'6';
-/// Versions that are read. Version 2 had no range deletions; in version 3 no table said when its
-/// records expire; version 4 had no values apart. Otherwise they are the same.
-const VERSIONS_READ: [u8; 5] = [b'2', b'3', b'4', VERSION, VERSION_ENCRYPTED];
-pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
-/// A flag in it: closed.
-const CURRENT_CLOSED: u32 = 1;
 
 type AfterDurable = Box<dyn FnOnce() + Send>;
 
@@ -109,148 +97,6 @@ pub(crate) fn manifest_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(manifest_name(id))
 }
 
-fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    let what = what.to_owned();
-    move |source| Error::io(&path, &what, source)
-}
-
-/// A failure after which it is unknown what the disk holds. A full disk is reported in this way,
-/// too: the caller must not take it for "nothing was written" and reuse what the edit may name.
-fn terminal(path: &Path, what: &str) -> impl FnOnce(Error) -> Error {
-    let path = path.to_owned();
-    let what = what.to_owned();
-    move |error| Error::io(&path, &what, std::io::Error::other(error.to_string()))
-}
-
-/// The content of `CURRENT`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Current {
-    /// The manifest in force.
-    pub(crate) id: u64,
-    /// The length up to which it must verify.
-    pub(crate) verified: u64,
-    /// The database was closed then, and the commit log held no record that is needed. It is no
-    /// longer true once the manifest goes on.
-    pub(crate) closed: bool,
-}
-
-/// Reads `CURRENT`.
-pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
-    Ok(read_versioned(vfs, dir)?.0)
-}
-
-/// Reads `CURRENT`, and its format version.
-fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, u8)> {
-    let path = dir.join(CURRENT);
-    let file = vfs.open(&path, false).map_err(io(&path, "open CURRENT"))?;
-    let mut bytes = [0; CURRENT_LEN + 1];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let n = file
-            .read_at(&mut bytes[filled..], filled as u64)
-            .map_err(io(&path, "read CURRENT"))?;
-        if n == 0 {
-            break;
-        }
-        filled += n;
-    }
-    decode_current(&path, &bytes[..filled])
-}
-
-/// The content and the format version of the `CURRENT` at `path`, which has these bytes.
-pub(crate) fn decode_current(path: &Path, bytes: &[u8]) -> Result<(Current, u8)> {
-    let corrupt = |detail: &str| Error::corruption(path, 0, detail);
-    if bytes.len() < 8 || bytes[..7] != *CURRENT_MAGIC {
-        return Err(corrupt("CURRENT has the wrong magic number"));
-    }
-    // Checked before length and checksum, which may be different in another version.
-    if !VERSIONS_READ.contains(&bytes[7]) {
-        let detail = "CURRENT is of another format version";
-        return Err(Error::unsupported(path, detail));
-    }
-    if bytes.len() != CURRENT_LEN {
-        return Err(corrupt("CURRENT has the wrong length"));
-    }
-    let mut input = &bytes[8..];
-    let fields = (
-        get_u64(&mut input),
-        get_u64(&mut input),
-        get_u32(&mut input),
-        get_u32(&mut input),
-    );
-    let (Some(id), Some(verified), Some(flags), Some(crc)) = fields else {
-        return Err(corrupt("CURRENT is cut short"));
-    };
-    if checksum(0, &[&bytes[..CURRENT_LEN - 4]]) != crc {
-        return Err(corrupt("CURRENT does not verify"));
-    }
-    if id > NUMBER_MAX {
-        return Err(corrupt("CURRENT names a manifest that no database reaches"));
-    }
-    let current = Current {
-        id,
-        verified,
-        closed: flags & CURRENT_CLOSED != 0,
-    };
-    Ok((current, bytes[7]))
-}
-
-/// The bytes of a `CURRENT` of this format version.
-pub(crate) fn encode_current(current: Current, version: u8) -> Vec<u8> {
-    let mut bytes = CURRENT_MAGIC.to_vec();
-    bytes.push(version);
-    bytes.extend_from_slice(&current.id.to_le_bytes());
-    bytes.extend_from_slice(&current.verified.to_le_bytes());
-    let flags = if current.closed { CURRENT_CLOSED } else { 0 };
-    bytes.extend_from_slice(&flags.to_le_bytes());
-    let crc = checksum(0, &[&bytes]);
-    bytes.extend_from_slice(&crc.to_le_bytes());
-    bytes
-}
-
-/// The version for the database with these files.
-fn version_of(vfs: &dyn Vfs) -> u8 {
-    match vfs.secrets() {
-        Some(_) => VERSION_ENCRYPTED,
-        None => VERSION,
-    }
-}
-
-/// Raises the format version in `CURRENT`, before anything is written that an older version does
-/// not read.
-fn raise_version(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    match read_versioned(vfs, dir)? {
-        (current, version) if version < version_of(vfs) => write_current(vfs, dir, current),
-        _ => Ok(()),
-    }
-}
-
-/// Replaces `CURRENT`: temporary file, sync, rename, directory sync.
-pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
-    let path = dir.join(CURRENT);
-    let temporary = dir.join(CURRENT_UNFINISHED);
-    if vfs
-        .exists(&temporary)
-        .map_err(io(&temporary, "look for CURRENT.tmp"))?
-    {
-        vfs.remove(&temporary)
-            .map_err(io(&temporary, "remove CURRENT.tmp"))?;
-    }
-    let file = vfs
-        .create(&temporary)
-        .map_err(io(&temporary, "create CURRENT.tmp"))?;
-    file.write_at(&encode_current(current, version_of(vfs)), 0)
-        .map_err(io(&temporary, "write CURRENT.tmp"))?;
-    file.sync_data()
-        .map_err(io(&temporary, "sync CURRENT.tmp"))?;
-    vfs.rename(&temporary, &path)
-        .map_err(io(&path, "rename CURRENT"))?;
-    vfs.sync_dir(dir)
-        .map_err(io(dir, "sync directory"))
-        .map_err(terminal(&path, "rename CURRENT for good"))
-}
-
 /// A manifest as opening found it.
 pub(crate) struct FoundManifest {
     pub(crate) state: ManifestState,
@@ -272,17 +118,13 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<FoundManifest> {
         .open(&path, false)
         .map_err(|source| Error::open(&path, "open the manifest", source))?;
     let mut state = ManifestState::default();
-    let end = read_frames(&*file, id, current.verified, &mut |offset, payload| {
+    let end = read_synced_frames(&*file, id, current.verified, &mut |offset, payload| {
         let corrupt = |what| Error::corruption(&path, offset, what);
         edit::changes(payload).try_for_each(|change| {
             let change = change.ok_or_else(|| corrupt("an edit cannot be decoded"))?;
             state.apply(change).map_err(corrupt)
         })
     })?;
-    if let Some(next) = find_frame(&*file, id, end)? {
-        let detail = format!("an edit does not verify, though the one at {next} behind it does");
-        return Err(Error::corruption(&path, end, detail));
-    }
     state
         .check()
         .map_err(|what| Error::corruption(&path, 0, what))?;
@@ -305,11 +147,11 @@ fn rewrite_tail(vfs: &dyn Vfs, dir: &Path, file: &dyn File, end: u64) -> Result<
         let len = bytes.len().min((end - at) as usize);
         read_exact_at(file, &mut bytes[..len], at)
             .and_then(|()| file.write_at(&bytes[..len], at))
-            .map_err(io(file.path(), "write the manifest's end again"))?;
+            .map_err(Error::at(file.path(), "write the manifest's end again"))?;
         at += len as u64;
     }
     file.sync_data()
-        .map_err(io(file.path(), "sync the manifest"))
+        .map_err(Error::at(file.path(), "sync the manifest"))
 }
 
 impl Manifest {
@@ -349,7 +191,7 @@ impl Manifest {
         let path = manifest_path(dir, id);
         let file = vfs
             .open(&path, true)
-            .map_err(io(&path, "open the manifest"))?;
+            .map_err(Error::at(&path, "open the manifest"))?;
         rewrite_tail(vfs.as_ref(), dir, &*file, end)?;
         raise_version(vfs.as_ref(), dir)?;
         let log = FramedLogWriter::resume(file.clone(), id, end)?;
@@ -564,11 +406,14 @@ impl Writer {
 
     fn create(vfs: &dyn Vfs, dir: &Path, id: u64, state: ManifestState) -> Result<Writer> {
         let path = manifest_path(dir, id);
-        let file = vfs.create(&path).map_err(io(&path, "create a manifest"))?;
+        let file = vfs
+            .create(&path)
+            .map_err(Error::at(&path, "create a manifest"))?;
         let mut log = FramedLogWriter::create(file.clone(), id)?;
         let end = log.append(&edit::encode(&state.to_changes()))?;
         log.sync()?;
-        vfs.sync_dir(dir).map_err(io(dir, "sync directory"))?;
+        vfs.sync_dir(dir)
+            .map_err(Error::at(dir, "sync directory"))?;
         let current = Current {
             id,
             verified: end,
@@ -634,7 +479,7 @@ impl Writer {
         if end > self.allocated {
             self.file
                 .preallocate(self.allocated, end - self.allocated)
-                .map_err(io(self.file.path(), "reserve room for the manifest"))?;
+                .map_err(Error::at(self.file.path(), "reserve room for the manifest"))?;
             self.allocated = end;
         }
         Ok(())
@@ -663,10 +508,10 @@ impl Writer {
         let new_path = manifest_path(dir, self.id + 1);
         if vfs
             .exists(&new_path)
-            .map_err(io(&new_path, "look for a manifest"))?
+            .map_err(Error::at(&new_path, "look for a manifest"))?
         {
             vfs.remove(&new_path)
-                .map_err(io(&new_path, "remove an unfinished manifest"))?;
+                .map_err(Error::at(&new_path, "remove an unfinished manifest"))?;
         }
         match Writer::create(vfs, dir, self.id + 1, state) {
             Ok(writer) => {

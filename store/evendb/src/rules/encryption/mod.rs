@@ -32,7 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{KEYS, KEYS_UNFINISHED};
 use evendb_storage::Error as StorageError;
 use evendb_storage::sealing::{HAS_ENCRYPTION, Secrets};
-use evendb_storage::vfs::{SealedVfs, Vfs, read_exact_at};
+use evendb_storage::vfs::{SealedVfs, Vfs, read_exact_at, write_beside};
 use keys_file::{KEYS_BYTES_MAX, KeysFile};
 use std::path::Path;
 use std::sync::Arc;
@@ -164,14 +164,9 @@ fn write(vfs: &Arc<dyn Vfs>, dir: &Path, provider: &Provider, secrets: &Secrets)
         .map_err(|error| io(dir, "get random numbers", error))?
         .encode();
     let (path, temporary) = (dir.join(KEYS), dir.join(KEYS_UNFINISHED));
-    let failed = |error| io(&temporary, "write the keys", error);
-    if vfs.exists(&temporary).map_err(failed)? {
-        vfs.remove(&temporary).map_err(failed)?;
-    }
-    let file = vfs.create(&temporary).map_err(failed)?;
-    file.write_at(&bytes, 0).map_err(failed)?;
-    file.sync_data().map_err(failed)?;
-    vfs.rename(&temporary, &path).map_err(failed)?;
+    let written = write_beside(&**vfs, &temporary, &bytes);
+    let written = written.and_then(|()| vfs.rename(&temporary, &path));
+    written.map_err(|error| io(&temporary, "write the keys", error))?;
     vfs.sync_dir(dir)
         .map_err(|error| io(dir, "sync the directory", error))
 }

@@ -33,7 +33,7 @@ use evendb_base::made_dirs::MadeDirs;
 use evendb_base::placement;
 use evendb_storage::codec::{get_slice, put_slice};
 use evendb_storage::table::{Table, TableCursor, TableOptions, TableWriter};
-use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind, read_exact_at};
+use evendb_storage::vfs::{OsVfs, Vfs, WriteBehind, read_exact_at, write_beside};
 use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Time, Version};
 use std::collections::BTreeMap;
 use std::io;
@@ -429,12 +429,8 @@ impl Export {
 
     fn write_list(&self, list: &BackupList) -> Result<()> {
         let (temporary, path) = (self.dir.join(LIST_UNFINISHED), self.dir.join(LIST));
-        let file = self.vfs.create(&temporary);
-        let file = file.map_err(failed(&temporary, "create the list of an export"))?;
-        let written = file.write_at(&list.encode(), 0);
+        let written = write_beside(&*self.vfs, &temporary, &list.encode());
         written.map_err(failed(&temporary, "write the list of an export"))?;
-        let synced = file.sync_data();
-        synced.map_err(failed(&temporary, "sync the list of an export"))?;
         let renamed = self.vfs.rename(&temporary, &path);
         renamed.map_err(failed(&path, "rename the list of an export"))?;
         let synced = self.vfs.sync_dir(&self.dir);

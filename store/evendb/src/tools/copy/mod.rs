@@ -176,10 +176,9 @@ pub(crate) struct Target<'v> {
     _lock: Box<dyn LockGuard>,
 }
 
-pub(crate) fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    let what = what.to_owned();
-    move |source| StorageError::io(&path, &what, source).into()
+/// The engine's error for `map_err`.
+pub(crate) fn failed<'p>(path: &'p Path, what: &'p str) -> impl FnOnce(io::Error) -> Error + 'p {
+    move |source| StorageError::io(path, what, source).into()
 }
 
 /// Makes a copy. The caller has entered.

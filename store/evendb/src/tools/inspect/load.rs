@@ -5,38 +5,28 @@
 //! is damaged, the edits behind it are applied all the same; then [`Loaded::whole`] is false, and
 //! the state may be out of date.
 
-use super::{Finding, FindingKind, InspectOptions, Severity, list};
+use super::{Finding, FindingKind, InspectOptions, Severity};
 use crate::commit_log::{Segment, Survey};
 use crate::encryption;
-use crate::error::{Error, ErrorKind, Result};
-use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
+use crate::error::{ErrorKind, Result};
+use crate::files::{CONTAINER, CURRENT, UNFINISHED_COPY, is_own_name};
+use crate::manifest::current::{CURRENT_LEN, read_current};
 use crate::manifest::edit::{self, Change};
 use crate::manifest::epochs::same_boot;
 use crate::manifest::state::ManifestState;
-use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
+use crate::manifest::writer::{self, manifest_path};
 use crate::opening::directory::{self, Wish};
 use crate::payload::ExtentName;
-use crate::sync::Arc;
 use crate::value_extents::{self, Unlike};
 use crate::version::clock::last_version_of;
 use evendb_base::EngineKind;
-use evendb_base::directory_lock::open_elsewhere;
-use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id_in, survey_frames};
-use evendb_storage::vfs::{File, LockGuard, Vfs};
-use evendb_storage::{Error as StorageError, TableId};
+pub(super) use evendb_base::inspect::LockedDirectory;
+use evendb_base::inspect::{ManifestPart, list, survey_manifest};
+use evendb_storage::TableId;
+use evendb_storage::framed_log::HEADER_BYTES;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-
-/// The directory of a database, locked against writers.
-pub(super) struct LockedDirectory {
-    pub(super) vfs: Arc<dyn Vfs>,
-    pub(super) dir: PathBuf,
-    /// The names in the directory, in order.
-    pub(super) names: Vec<String>,
-    _lock: Option<Box<dyn LockGuard>>,
-    pub(super) lock_missing: bool,
-}
+use std::path::Path;
 
 /// The structure, and what is wrong with it.
 pub(super) struct Loaded {
@@ -57,92 +47,32 @@ pub(super) struct Loaded {
     pub(super) live: Vec<Range<u64>>,
 }
 
-pub(super) fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    let what = what.to_owned();
-    move |source| StorageError::io(&path, &what, source).into()
+/// Takes the lock shared. The error is `NotFound` if the directory holds no database, and also if a
+/// crash interrupted the database's creation, as in an opening.
+pub(super) fn lock(options: &InspectOptions<'_>, path: &Path) -> Result<LockedDirectory> {
+    let shows = |name: &str| name == CURRENT || name == CONTAINER || is_own_name(name);
+    let mut place = LockedDirectory::open(options.files(), path, EngineKind::EvenDb, &shows)?;
+    // An unfinished copy is examined all the same: it may be the only copy.
+    if !place.has(CURRENT) && !place.has(UNFINISHED_COPY) {
+        let vacant = directory::check_vacant(&*place.vfs, &place.dir, Wish::Read);
+        // The findings report damage file by file.
+        if vacant.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Err(place.no_database());
+        }
+    }
+    place.vfs = encryption::find(&place.vfs, &place.dir, options.encryption.as_ref())?;
+    Ok(place)
 }
 
-impl LockedDirectory {
-    /// Takes the lock shared. The error is `NotFound` if the directory holds no database, and also
-    /// if a crash interrupted the database's creation, as in an opening.
-    pub(super) fn open(options: &InspectOptions<'_>, path: &Path) -> Result<LockedDirectory> {
-        let vfs = options.files();
-        let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
-        let not_found = || {
-            let message = format!("there is no database in {}", dir.display());
-            Error::new(ErrorKind::NotFound, message)
-        };
-        if !vfs
-            .exists(&dir)
-            .map_err(io(&dir, "look for the database"))?
-        {
-            return Err(not_found());
-        }
-        EngineKind::EvenDb.check(&*vfs, &dir)?;
-        let lock_path = dir.join(LOCK);
-        let lock = match vfs.lock(&lock_path, true) {
-            Ok(lock) => Some(lock),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                let holder = vfs.lock_holder(&lock_path);
-                return Err(open_elsewhere(&dir, holder, std::process::id()));
-            }
-            Err(error) => return Err(io(&lock_path, "lock the database")(error)),
-        };
-        let names = vfs.list(&dir).map_err(io(&dir, "list the directory"))?;
-        let mut names: Vec<String> = names
-            .into_iter()
-            .filter_map(|name| name.into_string().ok())
-            .collect();
-        names.sort_unstable();
-        let has = |file: &str| names.iter().any(|name| name == file);
-        let known = |name: &String| name == CURRENT || name == CONTAINER || is_own_name(name);
-        if !names.iter().any(known) {
-            return Err(not_found());
-        }
-        // An unfinished copy is examined all the same: it may be the only copy.
-        if !has("CURRENT") && !has(UNFINISHED_COPY) {
-            match directory::check_vacant(&*vfs, &dir, Wish::Read) {
-                Err(error) if error.kind() == ErrorKind::NotFound => return Err(not_found()),
-                // The findings report damage file by file.
-                _ => {}
-            }
-        }
-        let vfs = encryption::find(&vfs, &dir, options.encryption.as_ref())?;
-        Ok(LockedDirectory {
-            vfs,
-            dir,
-            names,
-            lock_missing: lock.is_none(),
-            _lock: lock,
-        })
-    }
-
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|known| known == name)
-    }
-
-    /// Opens a file and returns it with its length. If it cannot be read, the error is a message.
-    pub(super) fn open_file(
-        &self,
-        path: &Path,
-    ) -> std::result::Result<(Arc<dyn File>, u64), String> {
-        let opened = self.vfs.open(path, false);
-        let opened = opened.and_then(|file| file.len().map(|len| (file, len)));
-        opened.map_err(|error| format!("cannot be read: {error}"))
-    }
-
-    /// The bytes of a value extent, as [`value_extents::stored`] gives them. If the file cannot be
-    /// read, the error is a message.
-    pub(super) fn read_extent(
-        &self,
-        name: &ExtentName,
-    ) -> std::result::Result<std::result::Result<Vec<u8>, Unlike>, String> {
-        let (file, _) = self.open_file(&value_extents::file_path(&self.dir, name.id))?;
-        let stored = value_extents::stored(&*file, name);
-        stored.map_err(|error| format!("cannot be read: {error}"))
-    }
+/// The bytes of a value extent, as [`value_extents::stored`] gives them. If the file cannot be
+/// read, the error is a message.
+pub(super) fn read_extent(
+    place: &LockedDirectory,
+    name: &ExtentName,
+) -> std::result::Result<std::result::Result<Vec<u8>, Unlike>, String> {
+    let (file, _) = place.open_file(&value_extents::file_path(&place.dir, name.id))?;
+    let stored = value_extents::stored(&*file, name);
+    stored.map_err(|error| format!("cannot be read: {error}"))
 }
 
 impl Loaded {
@@ -158,12 +88,7 @@ impl Loaded {
             edits: 0,
             live: Vec::new(),
         };
-        if place.lock_missing {
-            let what = "missing: nothing keeps a writer out meanwhile";
-            let kind = FindingKind::Lock;
-            let finding = Finding::new(Severity::Warning, kind, LOCK, None, what);
-            list(&mut loaded.findings, finding);
-        }
+        loaded.findings.extend(place.without_lock());
         let (in_force, verified) = loaded.current(place);
         let mut candidates = manifests(place);
         if let Some(id) = in_force {
@@ -215,12 +140,12 @@ impl Loaded {
         what: impl Into<String>,
     ) {
         self.whole = false;
-        let finding = Finding::new(Severity::Corruption, kind, file, place, what);
+        let finding = Finding::corruption(kind, file, place, what);
         list(&mut self.findings, finding);
     }
 
     fn current(&mut self, place: &LockedDirectory) -> (Option<u64>, Option<u64>) {
-        match writer::read_current(&*place.vfs, &place.dir) {
+        match read_current(&*place.vfs, &place.dir) {
             Ok(current) => (Some(current.id), Some(current.verified)),
             Err(error) => {
                 let what = error.to_string();
@@ -241,85 +166,30 @@ impl Loaded {
             self.corrupt(FindingKind::Missing, &name, None, "the manifest is missing");
             return false;
         }
-        let path = manifest_path(&place.dir, id);
-        let opened = place.open_file(&path);
-        let (file, file_len) = match opened {
-            Ok(opened) => opened,
+        let file = match place.open_file(&manifest_path(&place.dir, id)) {
+            Ok((file, _)) => file,
             Err(what) => {
                 self.corrupt(FindingKind::Manifest, &name, None, what);
                 return false;
             }
         };
-        match header_id_in(&*file) {
-            Ok(found) if found == id => self.live.push(0..HEADER_BYTES),
-            Ok(found) => {
-                let what = format!("this is the header of manifest {found}");
-                self.corrupt(FindingKind::Manifest, &name, Some(0..HEADER_BYTES), what);
-            }
-            Err(what) => {
-                self.corrupt(FindingKind::Manifest, &name, Some(0..HEADER_BYTES), what);
-            }
-        }
         let verified = verified.unwrap_or(HEADER_BYTES);
-        let mut end = HEADER_BYTES;
-        let codec = FrameCodec::new(&*file, id);
-        let survey = survey_frames(&*file, &codec, &mut |found| match found {
-            Surveyed::Frame {
-                offset,
-                len,
-                payload,
-            } => {
-                end = offset + len;
-                self.live.push(offset..end);
-                self.edit(&name, offset..end, payload);
+        survey_manifest(&*file, &name, (id, verified), &mut |part| match part {
+            ManifestPart::Header => self.live.push(0..HEADER_BYTES),
+            ManifestPart::Edit { place, payload } => {
+                self.live.push(place.clone());
+                self.edit(&name, place, payload);
             }
-            Surveyed::Hole { offset, used, len } => {
-                let place = offset..offset + len;
-                let followed = place.end < file_len;
-                self.hole(&name, place, used, followed, verified);
+            ManifestPart::Wrong {
+                finding,
+                loses_edits,
+            } => {
+                self.whole &= finding.severity != Severity::Corruption;
+                self.edits_lost |= loses_edits;
+                list(&mut self.findings, finding);
             }
         });
-        if let Err(error) = survey {
-            self.edits_lost = true;
-            self.corrupt(FindingKind::Manifest, &name, None, error.to_string());
-        }
-        if file_len < verified {
-            self.edits_lost = true;
-            let what = format!("cut short: it must verify up to byte {verified}");
-            let place = Some(file_len..verified);
-            self.corrupt(FindingKind::Length, &name, place, what);
-        }
         self.edits > 0
-    }
-
-    /// Reports the bytes in `place`, where no edit verifies; the first `used` bytes are not merely
-    /// unused room.
-    fn hole(&mut self, name: &str, place: Range<u64>, used: u64, followed: bool, verified: u64) {
-        let used_end = match followed {
-            true => place.end,
-            false => place.start + used,
-        };
-        if place.start < verified {
-            self.edits_lost = true;
-            let what = "an edit does not verify, or is cut short";
-            let end = match followed {
-                true => used_end,
-                false => used_end.max(verified),
-            };
-            self.corrupt(FindingKind::Manifest, name, Some(place.start..end), what);
-        } else if followed {
-            self.edits_lost = true;
-            let what = "bytes that do not verify, with valid edits behind them";
-            self.corrupt(FindingKind::Manifest, name, Some(place), what);
-        } else if used > 0 {
-            let what = "the last edits do not verify: opening takes this for the end that a \
-                        crash in the middle of an append leaves; after a clean close or a \
-                        mere end of the process it is damage";
-            let kind = FindingKind::ManifestEnd;
-            let place = Some(place.start..used_end);
-            let finding = Finding::new(Severity::Warning, kind, name, place, what);
-            list(&mut self.findings, finding);
-        }
     }
 
     fn edit(&mut self, name: &str, place: Range<u64>, payload: &[u8]) {

@@ -24,7 +24,9 @@ mod verify;
 
 pub use dump::{Dump, dump};
 #[doc(inline)]
-pub use evendb_base::inspect::{DumpItem, DumpOptions, DumpValue, Progress, Severity};
+pub use evendb_base::inspect::{
+    ChunkName, DumpItem, DumpOptions, DumpValue, Finding, FindingKind, Progress, Severity,
+};
 pub use repair::{Loss, RepairOptions, RepairReport, repair};
 pub use verify::verify;
 
@@ -102,168 +104,6 @@ impl<'a> InspectOptions<'a> {
     }
 }
 
-/// What a finding is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum FindingKind {
-    /// The lock file.
-    Lock,
-    /// `CURRENT`, which names the manifest.
-    Current,
-    /// The manifest's bytes.
-    Manifest,
-    /// The end of the manifest: bytes of an append that was cut short, or damage.
-    ManifestEnd,
-    /// Statements of the manifest contradict each other.
-    Structure,
-    /// A file that should be there is not.
-    Missing,
-    /// A file is shorter or longer than it should be.
-    Length,
-    /// A part of a table does not verify.
-    Table,
-    /// A table verifies, but it is not the table that the manifest names, or it lies in the wrong
-    /// place.
-    WrongTable,
-    /// The commit log has valid records behind bytes that do not verify. This is corruption; it is
-    /// a warning where a power loss explains it, and for the copy of a damaged log that an opening
-    /// left.
-    CommitLogHole,
-    /// The end of the commit log: a record that was cut short, or damage.
-    CommitLogEnd,
-    /// A record of the commit log that verifies but makes no sense.
-    CommitLogRecord,
-    /// A value extent that the commit log names.
-    ValueExtent,
-    /// A value that lies apart, in a value file.
-    Value,
-    /// Changes that are kept for consumers do not verify. The database itself loses nothing by it.
-    KeptChanges,
-    /// A file that nothing names; the next opening removes it.
-    Orphan,
-}
-
-impl FindingKind {
-    /// The name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            FindingKind::Lock => "lock",
-            FindingKind::Current => "current",
-            FindingKind::Manifest => "manifest",
-            FindingKind::ManifestEnd => "manifest-end",
-            FindingKind::Structure => "structure",
-            FindingKind::Missing => "missing",
-            FindingKind::Length => "length",
-            FindingKind::Table => "table",
-            FindingKind::WrongTable => "wrong-table",
-            FindingKind::CommitLogHole => "commit-log-hole",
-            FindingKind::CommitLogEnd => "commit-log-end",
-            FindingKind::CommitLogRecord => "commit-log-record",
-            FindingKind::ValueExtent => "value-extent",
-            FindingKind::KeptChanges => "kept-changes",
-            FindingKind::Value => "value",
-            FindingKind::Orphan => "orphan",
-        }
-    }
-}
-
-/// The chunk that a finding names.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct ChunkName {
-    /// The keyspace's name.
-    pub keyspace: String,
-    /// The chunk's id.
-    pub id: u64,
-    /// Its lowest key.
-    pub low: Vec<u8>,
-    /// The lowest key of the next chunk; `None` for the last chunk.
-    pub high: Option<Vec<u8>>,
-}
-
-/// One thing that is not as it should be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Finding {
-    /// How severe it is.
-    pub severity: Severity,
-    /// Its subject.
-    pub kind: FindingKind,
-    /// The chunks that it affects, where they are known.
-    pub chunks: Vec<ChunkName>,
-    /// The name of the file in the directory.
-    pub file: String,
-    /// The first byte of the damaged unit in the file.
-    pub offset: Option<u64>,
-    /// The length of the unit in bytes.
-    pub len: Option<u64>,
-    /// What is wrong.
-    pub what: String,
-}
-
-impl Finding {
-    fn new(
-        severity: Severity,
-        kind: FindingKind,
-        file: &str,
-        place: Option<Range<u64>>,
-        what: impl Into<String>,
-    ) -> Finding {
-        Finding {
-            severity,
-            kind,
-            chunks: Vec::new(),
-            file: file.to_owned(),
-            offset: place.as_ref().map(|place| place.start),
-            len: place.map(|place| place.end.saturating_sub(place.start)),
-            what: what.into(),
-        }
-    }
-}
-
-/// The largest number of findings in a report.
-const FINDINGS_MAX: usize = 10_000;
-
-/// Adds a finding to a list. In a hostile file every few bytes can be damage: a full list ends with
-/// one finding that says so.
-fn list(findings: &mut Vec<Finding>, mut finding: Finding) -> &mut Finding {
-    if findings.len() >= FINDINGS_MAX - 1 {
-        finding.what = "more is wrong, here or elsewhere, than a report lists".to_owned();
-        let full = findings.drain(FINDINGS_MAX - 1..);
-        finding.severity = full.fold(finding.severity, |worst, last| worst.max(last.severity));
-    }
-    findings.push(finding);
-    let last = findings.len() - 1;
-    &mut findings[last]
-}
-
-impl std::fmt::Display for Finding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.severity, self.file)?;
-        match (self.offset, self.len) {
-            (Some(offset), Some(len)) => write!(f, " at {offset}, {len} bytes")?,
-            (Some(offset), None) => write!(f, " at {offset}")?,
-            _ => {}
-        }
-        write!(f, ": {} ({})", self.what, self.kind.name())?;
-        for chunk in &self.chunks {
-            let high = chunk
-                .high
-                .as_ref()
-                .map(|high| high.escape_ascii().to_string());
-            write!(
-                f,
-                "; chunk {} of keyspace `{}`, keys `{}` to {}",
-                chunk.id,
-                chunk.keyspace,
-                chunk.low.escape_ascii(),
-                high.map_or("the end".to_owned(), |high| format!("`{high}`")),
-            )?;
-        }
-        Ok(())
-    }
-}
-
 /// Counts of the parts that were checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -325,14 +165,12 @@ fn chunk_name(state: &ManifestState, chunk: &ChunkRecord) -> ChunkName {
         .chunks
         .values()
         .filter(|other| other.keyspace == chunk.keyspace && other.low > chunk.low);
-    ChunkName {
-        keyspace: state
-            .keyspaces
-            .get(&chunk.keyspace)
-            .cloned()
-            .unwrap_or_default(),
-        id: chunk.id.0,
-        low: chunk.low.clone(),
-        high: later.map(|other| other.low.clone()).min(),
-    }
+    let high = later.map(|other| other.low.clone()).min();
+    let keyspace = state.keyspaces.get(&chunk.keyspace).cloned();
+    ChunkName::new(
+        keyspace.unwrap_or_default(),
+        chunk.id.0,
+        chunk.low.clone(),
+        high,
+    )
 }

@@ -8,10 +8,11 @@ use crate::manifest::ChunkId;
 use crate::manifest::edit::{ChunkRecord, Part, Place};
 use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
-use evendb_storage::TableId;
 use evendb_storage::table;
 use evendb_storage::vfs::File;
+use evendb_storage::{Error as StorageError, TableId};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A table and the chunks that name it.
 pub(super) struct NamedTable<'s> {
@@ -64,6 +65,12 @@ pub(super) fn start(part: &Part) -> u64 {
     }
 }
 
+/// The place of a part in its file.
+pub(super) fn place(part: &Part) -> Range<u64> {
+    let start = start(part);
+    start..start.saturating_add(part.meta.len)
+}
+
 /// Opens the file of a part; `Err` says what is wrong with it.
 pub(super) fn open(
     directory: &LockedDirectory,
@@ -88,7 +95,7 @@ pub(super) fn open(
 /// reported as damage.
 pub(super) fn refuse_lacking(file: &dyn File, offset: u64, len: u64, id: TableId) -> Result<()> {
     match table::lacks_for(file, offset, len, id) {
-        Some(lacks) => Err(evendb_storage::Error::unsupported(file.path(), lacks).into()),
+        Some(lacks) => Err(StorageError::unsupported(file.path(), lacks).into()),
         None => Ok(()),
     }
 }
@@ -99,6 +106,6 @@ pub(super) fn container(directory: &LockedDirectory) -> Result<Option<Arc<dyn Fi
     match directory.vfs.open(&path, false) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(super::load::io(&path, "open the chunks' logs")(error)),
+        Err(error) => Err(StorageError::io(&path, "open the chunks' logs", error).into()),
     }
 }

@@ -148,16 +148,9 @@ fn put_table(out: &mut Vec<u8>, table: &AddTable) {
         table.level.0.into(),
         table.number.0,
         table.age.0,
-        meta.len,
-        meta.entries,
-        meta.deletes,
-        meta.data_bytes,
-        meta.max_version.0,
     ];
     put_numbers(out, 8, &numbers);
-    put_slice(out, &meta.min_key);
-    put_slice(out, &meta.max_key);
-    put_varint(out, meta.checksum.into());
+    meta.put_figures(out);
 }
 
 /// The changes of an edit, one after the other, because a decoded change takes many times its
@@ -245,17 +238,7 @@ fn get_table(input: &mut &[u8]) -> Option<AddTable> {
         level: level(get_varint(input)?)?,
         number: TableId(number(input)?),
         age: Age(number(input)?),
-        meta: TableMeta {
-            len: get_varint(input)?,
-            entries: get_varint(input)?,
-            deletes: get_varint(input)?,
-            data_bytes: get_varint(input)?,
-            max_version: Version(get_varint(input)?),
-            min_key: get_slice(input)?.to_vec(),
-            max_key: get_slice(input)?.to_vec(),
-            checksum: u32::try_from(get_varint(input)?).ok()?,
-            ..TableMeta::default()
-        },
+        meta: TableMeta::get_figures(input)?,
     };
     table.meta.is_possible().then_some(table)
 }

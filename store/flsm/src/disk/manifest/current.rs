@@ -11,7 +11,7 @@
 use crate::files::FileName;
 use crate::types::FileNumber;
 use evendb_storage::codec::{checksum, get_u32, get_u64};
-use evendb_storage::vfs::Vfs;
+use evendb_storage::vfs::{Vfs, read_up_to, write_beside};
 use evendb_storage::{Error, NUMBER_MAX, Result};
 use std::path::Path;
 
@@ -96,14 +96,8 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     let file = file.map_err(|source| Error::open(&path, "open CURRENT", source))?;
     // One byte more, to see whether the file is too long.
     let mut bytes = [0; LEN + 1];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let read = file.read_at(&mut bytes[filled..], filled as u64);
-        match read.map_err(|source| Error::io(&path, "read CURRENT", source))? {
-            0 => break,
-            count => filled += count,
-        }
-    }
+    let filled = read_up_to(&*file, &mut bytes, 0);
+    let filled = filled.map_err(Error::at(&path, "read CURRENT"))?;
     decode(&path, &bytes[..filled])
 }
 
@@ -111,16 +105,9 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
 /// `dir` durable, because the manifest's name has to be durable before `CURRENT` may name it.
 pub(crate) fn write_unfinished(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
     let unfinished = FileName::CurrentUnfinished.path(dir);
-    let write = || {
-        if vfs.exists(&unfinished)? {
-            vfs.remove(&unfinished)?;
-        }
-        let file = vfs.create(&unfinished)?;
-        file.write_at(&encode(current), 0)?;
-        file.sync_data()?;
-        vfs.sync_dir(dir)
-    };
-    write().map_err(|source| Error::io(&unfinished, "write the next CURRENT", source))
+    let written = write_beside(vfs, &unfinished, &encode(current));
+    let written = written.and_then(|()| vfs.sync_dir(dir));
+    written.map_err(Error::at(&unfinished, "write the next CURRENT"))
 }
 
 /// Puts the written file in the place of `CURRENT`, durably. After a failure either file may be in
@@ -130,5 +117,5 @@ pub(crate) fn put_in_force(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     let unfinished = FileName::CurrentUnfinished.path(dir);
     let renamed = vfs.rename(&unfinished, &path);
     let renamed = renamed.and_then(|()| vfs.sync_dir(dir));
-    renamed.map_err(|source| Error::io(&path, "replace CURRENT", source))
+    renamed.map_err(Error::at(&path, "replace CURRENT"))
 }

@@ -26,7 +26,7 @@ use evendb_base::sync::lazy::LazyArc;
 use evendb_base::sync::reclaim::Guard;
 use evendb_base::sync::{Arc, Mutex};
 use evendb_storage::key_hash::FilterHash;
-use evendb_storage::table::{Table, TableMeta, TableOptions, TableSink, TableWriter};
+use evendb_storage::table::{Table, TableMeta, TableOptions, TableWriter};
 use evendb_storage::vfs::{Appender, File, Vfs, open_among_many};
 use evendb_storage::{EntryRef, Error, Result, TableId};
 use open::OpenTables;
@@ -271,7 +271,7 @@ pub(crate) struct Making {
 /// A table that is being written. If it is dropped before it is kept, it leaves no file.
 pub(crate) struct TableOutput {
     file: NewFile,
-    writer: TableWriter<FileSink>,
+    writer: TableWriter<Appender>,
 }
 
 /// A file that is removed unless it is kept.
@@ -322,8 +322,7 @@ impl TableOutput {
         };
         let mut appender = Appender::new(created, PIECE_BYTES, form.past_cache);
         appender.set_depth(form.writes_ahead);
-        let sink = FileSink(appender);
-        let writer = TableWriter::new(sink, number, form.options).sealed(place.vfs.secrets());
+        let writer = TableWriter::new(appender, number, form.options).sealed(place.vfs.secrets());
         Ok(TableOutput { file, writer })
     }
 
@@ -339,32 +338,14 @@ impl TableOutput {
 
     /// Writes the rest, and makes the file durable, but not its name.
     pub(crate) fn finish(self) -> Result<FinishedTable> {
-        let (sink, meta) = self.writer.finish()?;
-        let file = sink.0.file();
+        let (appender, meta) = self.writer.finish()?;
+        let file = appender.file();
         file.sync_data()
-            .map_err(|source| Error::io(file.path(), "sync a table", source))?;
+            .map_err(Error::at(file.path(), "sync a table"))?;
         Ok(FinishedTable {
             file: self.file,
             meta,
         })
-    }
-}
-
-/// The sink that writes to a new file.
-struct FileSink(Appender);
-
-impl TableSink for FileSink {
-    fn buffer(&mut self) -> &mut Vec<u8> {
-        self.0.buffer()
-    }
-
-    fn pass_on(&mut self, is_last: bool) -> Result<()> {
-        let written = match is_last {
-            true => self.0.finish(),
-            false if self.0.is_full() => self.0.pass_on(),
-            false => Ok(()),
-        };
-        written.map_err(|source| Error::io(self.0.file().path(), "write a table", source))
     }
 }
 

@@ -51,14 +51,10 @@ use evendb_storage::{Error as StorageError, Version};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
-    StorageError::io(path, what, source).into()
-}
-
 /// Opens the database in `path`, or creates it. No thread works in it yet.
 pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     options.check()?;
-    let dir = std::path::absolute(path).map_err(|source| io(path, "resolve the path", source))?;
+    let dir = std::path::absolute(path).map_err(StorageError::at(path, "resolve the path"))?;
     let vfs = options.vfs.clone();
     let lock = lock_directory(&options, &dir)?;
     let exists = check_wanted(&options, &dir)?;
@@ -133,7 +129,7 @@ fn lock_directory(options: &Options, dir: &Path) -> Result<Option<Box<dyn LockGu
     }
     if !options.read_only {
         let created = vfs.create_dir_all(dir);
-        created.map_err(|source| io(dir, "create the directory", source))?;
+        created.map_err(StorageError::at(dir, "create the directory"))?;
     }
     let how = (options.read_only, options.advanced.wait_for_lock);
     directory_lock::lock_within(vfs, dir, &FileName::Lock.name(), how)
@@ -148,7 +144,7 @@ fn check_wanted(options: &Options, dir: &Path) -> Result<bool> {
         placement::refuse_writing(vfs, dir)?;
     }
     let exists = vfs.exists(&FileName::Current.path(dir));
-    match exists.map_err(|source| io(dir, "look for the database", source))? {
+    match exists.map_err(StorageError::at(dir, "look for the database"))? {
         true if options.error_if_exists => {
             let place = dir.display();
             let message = format!("there is a database in {place} already");
@@ -164,7 +160,7 @@ fn check_wanted(options: &Options, dir: &Path) -> Result<bool> {
 fn check_vacant(options: &Options, dir: &Path) -> Result<()> {
     let names = match options.vfs.list(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        names => names.map_err(|source| io(dir, "list the directory", source))?,
+        names => names.map_err(StorageError::at(dir, "list the directory"))?,
     };
     let files = names
         .iter()
@@ -222,12 +218,12 @@ impl Read {
     fn make_durable(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         for log in &self.replayed.read {
             let synced = log.file.sync_data();
-            synced.map_err(|source| io(log.file.path(), "sync a log", source))?;
+            synced.map_err(StorageError::at(log.file.path(), "sync a log"))?;
         }
         for number in self.replayed.given_up.iter().rev() {
             let path = FileName::Log(*number).path(dir);
             let removed = vfs.remove(&path).and_then(|()| vfs.sync_dir(dir));
-            removed.map_err(|source| io(&path, "remove a log", source))?;
+            removed.map_err(StorageError::at(&path, "remove a log"))?;
         }
         Ok(())
     }
@@ -264,7 +260,7 @@ fn remove_leftovers(vfs: &dyn Vfs, dir: &Path, files: &[FileName], state: &State
         let path = file.path(dir);
         match vfs.remove(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            removed => removed.map_err(|source| io(&path, "remove a leftover", source))?,
+            removed => removed.map_err(StorageError::at(&path, "remove a leftover"))?,
         }
     }
     Ok(())

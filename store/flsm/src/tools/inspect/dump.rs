@@ -3,20 +3,19 @@
 //! Bytes that do not verify are an item too, with the reason. What lies behind them is still shown,
 //! if it can be found. The caller prints the items: each can be shown as a line of text.
 
-use super::load::{Loaded, LockedDirectory};
+use super::load::{Directory, Loaded};
 use super::{DumpItem, DumpOptions, InspectOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::FileName;
 use crate::log::record::{LogRecord, decode_begin, decode_group};
-use crate::manifest::change::{self, AddTable, Change};
+use crate::manifest::change::{self, Change};
 use crate::manifest::current;
 use crate::manifest::state::Keyspace;
 use crate::tree::{Guard, Tree};
-use crate::types::{Age, FileNumber, KeyspaceId, Level};
-use evendb_storage::framed_log::{HEADER_BYTES, Surveyed, header_id_in, survey_frames};
-use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableMeta, TableVisitor};
-use evendb_storage::vfs::File;
-use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
+use crate::types::{Age, KeyspaceId, Level};
+use evendb_base::inspect::{DumpOutput, DumpWords, FramesPart, dump_frames, dump_table, with_meta};
+use evendb_storage::table::TableMeta;
+use evendb_storage::{Error as StorageError, TableId, Version};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -49,14 +48,12 @@ pub fn dump(
     inspect: InspectOptions<'_>,
     each: &mut dyn FnMut(DumpItem) -> ControlFlow<()>,
 ) -> Result<()> {
-    let directory = LockedDirectory::open(&inspect, path.as_ref())?;
+    let directory = Directory::open(&inspect, path.as_ref())?;
     let loaded = Loaded::read(&directory)?;
     let mut dumper = Dumper {
         directory: &directory,
         loaded: &loaded,
-        keys_only: options.keys_only,
-        left: options.limit.unwrap_or(u64::MAX),
-        each,
+        output: DumpOutput::new(WORDS, options, each),
     };
     // It is no failure if `each` says stop.
     let _ = match what {
@@ -70,101 +67,47 @@ pub fn dump(
 }
 
 struct Dumper<'d> {
-    directory: &'d LockedDirectory,
+    directory: &'d Directory,
     loaded: &'d Loaded,
-    keys_only: bool,
-    /// The number of counted items that may still come.
-    left: u64,
-    each: &'d mut dyn FnMut(DumpItem) -> ControlFlow<()>,
+    output: DumpOutput<'d>,
 }
+
+const WORDS: DumpWords = DumpWords {
+    version: |item, name, version| item.number(name, version.0),
+    // This engine writes no value apart.
+    value_file: |number| number.to_string(),
+};
 
 fn not_found(message: String) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Put => "put",
-        Kind::Delete => "delete",
-        _ => "unknown",
-    }
-}
-
 impl Dumper<'_> {
-    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
-        (self.each)(item)
-    }
-
-    /// An item that counts towards the limit.
-    fn give_counted(&mut self, item: DumpItem) -> ControlFlow<()> {
-        if self.left == 0 {
-            return ControlFlow::Break(());
-        }
-        self.left -= 1;
-        self.give(item)
-    }
-
     fn current(&mut self) -> ControlFlow<()> {
         let len = current::LEN as u64;
-        match current::read(&*self.directory.vfs, &self.directory.dir) {
-            Ok(current) => self.give(
+        match current::read(self.directory.vfs(), self.directory.path()) {
+            Ok(current) => self.output.give(
                 DumpItem::new("current", 0)
                     .at(0, len)
                     .text("manifest", FileName::Manifest(current.manifest).name())
                     .number("verified-up-to", current.verified),
             ),
-            Err(error) => self.give(DumpItem::damage(0, 0, len, error.to_string())),
+            Err(error) => self
+                .output
+                .give(DumpItem::damage(0, 0, len, error.to_string())),
         }
     }
 
     fn manifest(&mut self) -> Result<ControlFlow<()>> {
         let number = self.loaded.manifest.ok_or_else(|| {
-            let path = FileName::Current.path(&self.directory.dir);
+            let path = FileName::Current.path(self.directory.path());
             StorageError::corruption(&path, 0, "no manifest can be read")
         })?;
         let file = FileName::Manifest(number);
         let (opened, _) = self.directory.open_file(file).map_err(not_found)?;
-        self.frames(file, number, &*opened, 0, Self::edit)
-    }
-
-    /// A framed log: its header, its frames as `each` shows them, and the bytes between them.
-    fn frames<F>(
-        &mut self,
-        file: FileName,
-        number: FileNumber,
-        opened: &dyn File,
-        depth: usize,
-        mut each: F,
-    ) -> Result<ControlFlow<()>>
-    where
-        F: FnMut(&mut Self, (u64, u64), &[u8]) -> ControlFlow<()>,
-    {
-        let mut flow = self.give(match header_id_in(opened) {
-            Ok(id) => DumpItem::new("header", depth)
-                .at(0, HEADER_BYTES)
-                .number("log-id", id),
-            Err(what) => DumpItem::damage(depth, 0, HEADER_BYTES, what),
-        });
-        survey_frames(opened, &self.directory.codec(file, number), &mut |found| {
-            if flow.is_break() {
-                return;
-            }
-            flow = match found {
-                Surveyed::Frame {
-                    offset,
-                    len,
-                    payload,
-                } => each(self, (offset, len), payload),
-                Surveyed::Hole {
-                    offset,
-                    used: 0,
-                    len,
-                } => self.give(DumpItem::new("room", depth).at(offset, len)),
-                Surveyed::Hole { offset, used, .. } => {
-                    let what = "no frame verifies here";
-                    self.give(DumpItem::damage(depth, offset, used, what))
-                }
-            };
+        let flow = dump_frames(&*opened, number.0, 0, &mut |part| match part {
+            FramesPart::Item(item) => self.output.give(item),
+            FramesPart::Frame(at, payload) => self.edit(at, payload),
         })?;
         Ok(flow)
     }
@@ -174,11 +117,11 @@ impl Dumper<'_> {
         match count {
             Err(refused) => {
                 let what = format!("the edit cannot be decoded: {refused:?}");
-                self.give(DumpItem::damage(0, offset, len, what))
+                self.output.give(DumpItem::damage(0, offset, len, what))
             }
             Ok(count) => {
                 let edit = DumpItem::new("edit", 0).at(offset, len);
-                self.give(edit.number("changes", count))?;
+                self.output.give(edit.number("changes", count))?;
                 let mut changes = change::changes(payload).flatten();
                 changes.try_for_each(|change| self.change(&change))
             }
@@ -189,7 +132,7 @@ impl Dumper<'_> {
         let item = |what: &str| DumpItem::new("change", 1).text("what", what);
         let of =
             |what: &str, keyspace: &KeyspaceId| item(what).number("keyspace", keyspace.0.into());
-        self.give_counted(match change {
+        self.output.give_counted(match change {
             Change::Format { engine, version } => item("format")
                 .text("engine", engine)
                 .number("version", *version),
@@ -201,7 +144,10 @@ impl Dumper<'_> {
             Change::LogNumber(number) => item("logs-needed-from").number("number", number.0),
             // Not the number: dumps are shown to others.
             Change::GuardSecret(_) => item("guard-secret"),
-            Change::AddTable(table) => added(of("add-table", &table.keyspace), table),
+            Change::AddTable(table) => {
+                let item = of("add-table", &table.keyspace).number("level", table.level.0.into());
+                self.placed(item, table.number, table.age, &table.meta)
+            }
             Change::RemoveTable { keyspace, number } => {
                 of("remove-table", keyspace).text("table", FileName::Table(*number).name())
             }
@@ -230,7 +176,7 @@ impl Dumper<'_> {
     fn trees(&mut self) -> ControlFlow<()> {
         let loaded = self.loaded;
         let state = &loaded.state;
-        self.give(
+        self.output.give(
             DumpItem::new("state", 0)
                 .number("next-file", state.next_file.0)
                 .number("next-keyspace", state.next_keyspace.0.into())
@@ -243,7 +189,7 @@ impl Dumper<'_> {
 
     fn keyspace(&mut self, id: KeyspaceId, keyspace: &Keyspace) -> ControlFlow<()> {
         let tree = &keyspace.tree;
-        self.give(
+        self.output.give(
             DumpItem::new("keyspace", 0)
                 .number("id", id.0.into())
                 .text("name", &keyspace.name)
@@ -251,7 +197,8 @@ impl Dumper<'_> {
         )?;
         for table in tree.level0() {
             let item = DumpItem::new("table", 1).number("level", 0);
-            self.give_counted(placed(item, table.number, table.age, &table.meta))?;
+            self.output
+                .give_counted(self.placed(item, table.number, table.age, &table.meta))?;
         }
         Tree::guarded_levels().try_for_each(|level| self.level(tree, level))
     }
@@ -262,7 +209,7 @@ impl Dumper<'_> {
         if !in_use && guards.all().len() == 1 && guards.chosen().is_empty() {
             return ControlFlow::Continue(());
         }
-        self.give(
+        self.output.give(
             DumpItem::new("level", 1)
                 .number("level", level.0.into())
                 .number("guards", guards.all().len() as u64)
@@ -272,21 +219,22 @@ impl Dumper<'_> {
             .all()
             .iter()
             .try_for_each(|guard| self.guard(guard))?;
-        guards
-            .chosen()
-            .iter()
-            .try_for_each(|key| self.give(DumpItem::new("chosen", 2).bytes("key", key)))
+        guards.chosen().iter().try_for_each(|key| {
+            self.output
+                .give(DumpItem::new("chosen", 2).bytes("key", key))
+        })
     }
 
     fn guard(&mut self, guard: &Guard) -> ControlFlow<()> {
-        self.give(
+        self.output.give(
             DumpItem::new("guard", 2)
                 .bytes("low", &guard.low)
                 .number("runs", guard.runs().count() as u64),
         )?;
         guard.tables.iter().try_for_each(|table| {
             let item = DumpItem::new("table", 3);
-            self.give_counted(placed(item, table.number, table.age, &table.meta))
+            self.output
+                .give_counted(self.placed(item, table.number, table.age, &table.meta))
         })
     }
 
@@ -303,24 +251,18 @@ impl Dumper<'_> {
         else {
             return Err(not_found(format!("there is no table {name}")));
         };
-        let path = file.path(&self.directory.dir);
-        let opened = self.directory.vfs.open(&path, false);
+        let path = file.path(self.directory.path());
+        let opened = self.directory.vfs().open(&path, false);
         let opened = opened.map_err(|source| StorageError::open(&path, "open a table", source))?;
         let len = opened.len();
-        let len =
-            len.map_err(|source| StorageError::io(&path, "read the length of a table", source))?;
+        let len = len.map_err(StorageError::at(&path, "read the length of a table"))?;
         let item = DumpItem::new("file", 0)
             .at(0, len)
             .text("name", file.name());
-        if self.give(item).is_break() {
+        if self.output.give(item).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let mut visitor = TableDump {
-            dumper: self,
-            flow: ControlFlow::Continue(()),
-        };
-        table::examine(&*opened, 0, len, number, &mut visitor);
-        Ok(visitor.flow)
+        Ok(dump_table(&mut self.output, &*opened, 0..len, number))
     }
 
     fn logs(&mut self) -> Result<ControlFlow<()>> {
@@ -332,7 +274,7 @@ impl Dumper<'_> {
         for number in logs {
             let file = FileName::Log(number);
             let opened = directory.open_file(file);
-            let flow = self.give(match &opened {
+            let flow = self.output.give(match &opened {
                 Ok((_, len)) => {
                     let item = DumpItem::new("file", 0).at(0, *len);
                     item.text("name", file.name())
@@ -342,11 +284,12 @@ impl Dumper<'_> {
             let mut is_first = true;
             let flow = match (flow, opened) {
                 (ControlFlow::Continue(()), Ok((opened, _))) => {
-                    self.frames(file, number, &*opened, 1, |dumper, at, payload| {
-                        match std::mem::take(&mut is_first) {
-                            true => dumper.begin(at, payload),
-                            false => dumper.group(at, payload),
-                        }
+                    dump_frames(&*opened, number.0, 1, &mut |part| match part {
+                        FramesPart::Item(item) => self.output.give(item),
+                        FramesPart::Frame(at, payload) => match std::mem::take(&mut is_first) {
+                            true => self.begin(at, payload),
+                            false => self.group(at, payload),
+                        },
                     })?
                 }
                 (flow, _) => flow,
@@ -365,7 +308,7 @@ impl Dumper<'_> {
             return self.group((offset, len), payload);
         };
         let item = DumpItem::new("begin", 1).at(offset, len);
-        self.give(match previous {
+        self.output.give(match previous {
             None => item,
             Some(previous) => item
                 .text("log-before", FileName::Log(previous.number).name())
@@ -377,9 +320,9 @@ impl Dumper<'_> {
     fn group(&mut self, (offset, len): (u64, u64), payload: &[u8]) -> ControlFlow<()> {
         let Ok(group) = decode_group(payload) else {
             let what = "the group makes no sense";
-            return self.give(DumpItem::damage(1, offset, len, what));
+            return self.output.give(DumpItem::damage(1, offset, len, what));
         };
-        self.give(
+        self.output.give(
             DumpItem::new("group", 1)
                 .at(offset, len)
                 .number("first-version", group.first.0)
@@ -392,7 +335,7 @@ impl Dumper<'_> {
                 Ok(record) => self.record_of_log(version, &record)?,
                 Err(_) => {
                     let what = "a record makes no sense, and those behind it";
-                    return self.give(DumpItem::damage(2, offset, len, what));
+                    return self.output.give(DumpItem::damage(2, offset, len, what));
                 }
             }
             version = Version(version.0.wrapping_add(1));
@@ -402,112 +345,20 @@ impl Dumper<'_> {
 
     fn record_of_log(&mut self, version: Version, record: &LogRecord<'_>) -> ControlFlow<()> {
         let item = DumpItem::new("record", 2)
-            .text("kind", kind_name(record.kind))
+            .text("kind", record.kind.name())
             .number("version", version.0);
         let item = match self.loaded.state.keyspaces().get(&record.keyspace) {
             Some(keyspace) => item.text("keyspace", &keyspace.name),
             None => item.number("keyspace-id", record.keyspace.0.into()),
         };
         let item = item.bytes("key", record.key);
-        let item = self.with_value(item, record.kind, record.value);
-        self.give_counted(item)
+        let item = self.output.with_value(item, record.kind, record.value);
+        self.output.give_counted(item)
     }
 
-    fn with_value(&self, item: DumpItem, kind: Kind, value: &[u8]) -> DumpItem {
-        match self.keys_only || kind == Kind::Delete {
-            true => item,
-            false => item.bytes("value", value),
-        }
-    }
-}
-
-fn added(item: DumpItem, table: &AddTable) -> DumpItem {
-    let item = item.number("level", table.level.0.into());
-    placed(item, table.number, table.age, &table.meta)
-}
-
-/// A table with its age and limits.
-fn placed(item: DumpItem, number: TableId, age: Age, meta: &TableMeta) -> DumpItem {
-    let item = item.text("table", FileName::Table(number).name());
-    with_meta(item.number("age", age.0), meta)
-}
-
-fn with_meta(item: DumpItem, meta: &TableMeta) -> DumpItem {
-    item.number("bytes", meta.len)
-        .number("records", meta.entries)
-        .number("deletes", meta.deletes)
-        .number("data-bytes", meta.data_bytes)
-        .number("max-version", meta.max_version.0)
-        .bytes("min-key", &meta.min_key)
-        .bytes("max-key", &meta.max_key)
-        .text("checksum", format!("{:08x}", meta.checksum))
-}
-
-struct TableDump<'t, 'd> {
-    dumper: &'t mut Dumper<'d>,
-    flow: ControlFlow<()>,
-}
-
-impl TableDump<'_, '_> {
-    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
-        if self.flow.is_continue() {
-            self.flow = self.dumper.give(item);
-        }
-        self.flow
-    }
-}
-
-impl TableVisitor for TableDump<'_, '_> {
-    fn facts(&mut self, facts: &TableFacts) {
-        if let Some([data, dictionary, filter, index, properties]) = facts.lens {
-            let before_footer = data + dictionary + filter + index + properties;
-            let item = DumpItem::new("footer", 1)
-                .at(before_footer, table::FOOTER_LEN as u64)
-                .number("data-bytes", data)
-                .number("filter-bytes", filter)
-                .number("index-bytes", index)
-                .number("properties-bytes", properties);
-            let _ = self.give(item);
-        }
-        if let (Some(meta), Some((blocks, codec))) = (&facts.meta, facts.blocks) {
-            let item = DumpItem::new("properties", 1).number("blocks", blocks);
-            let item = item.text("codec", codec.name());
-            let _ = self.give(with_meta(item, meta));
-        }
-    }
-
-    fn block(&mut self, facts: &BlockFacts<'_>) -> ControlFlow<()> {
-        if self.dumper.left == 0 {
-            self.flow = ControlFlow::Break(());
-        }
-        let item = DumpItem::new("block", 1)
-            .at(facts.place.start, facts.place.end - facts.place.start)
-            .number("ordinal", facts.ordinal as u64)
-            .text("codec", facts.codec.name())
-            .number("payload-bytes", facts.payload_bytes as u64)
-            .number("restarts", facts.restarts as u64);
-        self.give(match facts.separator {
-            Some(separator) => item.bytes("separator", separator),
-            None => item,
-        })
-    }
-
-    fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
-        let item = DumpItem::new("record", 2)
-            .text("kind", kind_name(entry.kind))
-            .number("version", entry.version.0)
-            .bytes("key", entry.key);
-        let item = self.dumper.with_value(item, entry.kind, entry.value);
-        if self.flow.is_continue() {
-            self.flow = self.dumper.give_counted(item);
-        }
-        self.flow
-    }
-
-    fn damage(&mut self, found: TableDamage) {
-        let place = found.place;
-        let what = format!("{}: {}", found.part, found.what);
-        let len = place.end - place.start;
-        let _ = self.give(DumpItem::damage(1, place.start, len, what));
+    /// A table with its age and limits.
+    fn placed(&self, item: DumpItem, number: TableId, age: Age, meta: &TableMeta) -> DumpItem {
+        let item = item.text("table", FileName::Table(number).name());
+        with_meta(&self.output, item.number("age", age.0), meta)
     }
 }

@@ -3,10 +3,9 @@
 //! It checks in the order of reading: structure, tables, order of records over all tables of a
 //! keyspace, logs, names. Each finding names the damaged unit: a frame, a block, a file.
 
-use super::load::{Loaded, LockedDirectory};
+use super::load::{Directory, Loaded};
 use super::{
-    Checked, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport, list, order,
-    place_of,
+    Checked, Finding, FindingKind, InspectOptions, Progress, TablePlace, VerifyReport, order,
 };
 use crate::error::Result;
 use crate::files::FileName;
@@ -17,9 +16,9 @@ use crate::tables::TableFile;
 use crate::tree::Tree;
 use crate::tree::verify::check;
 use crate::types::{FileNumber, Level};
+use evendb_base::inspect::{TableLook, list, lost_keys, unnamed_file, wrong_length};
 use evendb_storage::Error as StorageError;
-use evendb_storage::framed_log::{Surveyed, survey_frames};
-use evendb_storage::table::{self, TableDamage, TableFacts, TableVisitor};
+use evendb_storage::framed_log::{FrameCodec, Surveyed, survey_frames};
 use std::ops::Range;
 use std::path::Path;
 
@@ -30,7 +29,7 @@ use std::path::Path;
 /// `NotFound` if there is no database, `Locked` if it is open, `Unsupported` for a database of
 /// another engine or format, `Io`.
 pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
-    let directory = LockedDirectory::open(&options, path.as_ref())?;
+    let directory = Directory::open(&options, path.as_ref())?;
     let loaded = Loaded::read(&directory)?;
     let mut verifier = Verifier {
         directory: &directory,
@@ -55,7 +54,7 @@ pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result
 }
 
 struct Verifier<'v, 'o> {
-    directory: &'v LockedDirectory,
+    directory: &'v Directory,
     loaded: &'v Loaded,
     state: &'v State,
     options: &'v mut InspectOptions<'o>,
@@ -64,15 +63,7 @@ struct Verifier<'v, 'o> {
 }
 
 impl Verifier<'_, '_> {
-    fn find(
-        &mut self,
-        severity: Severity,
-        kind: FindingKind,
-        file: &str,
-        place: Option<Range<u64>>,
-        what: impl Into<String>,
-    ) -> &mut Finding {
-        let finding = Finding::new(severity, kind, file, place, what);
+    fn find(&mut self, finding: Finding) -> &mut Finding {
         list(&mut self.report.findings, finding)
     }
 
@@ -84,8 +75,8 @@ impl Verifier<'_, '_> {
         what: impl Into<String>,
     ) {
         let file = FileName::Table(table.number).name();
-        let finding = self.find(Severity::Corruption, kind, &file, place, what);
-        finding.table = Some(place_of(&keyspace.name, level, table));
+        let finding = self.find(Finding::corruption(kind, &file, place, what));
+        finding.table = Some(TablePlace::new(&keyspace.name, level.0, &table.meta));
     }
 
     fn advance(&mut self, bytes: u64) {
@@ -138,7 +129,7 @@ impl Verifier<'_, '_> {
         for what in wrong {
             let what = format!("keyspace `{}`: {what}", keyspace.name);
             let kind = FindingKind::Structure;
-            self.find(Severity::Corruption, kind, &file, None, what);
+            self.find(Finding::corruption(kind, &file, None, what));
         }
     }
 
@@ -155,7 +146,7 @@ impl Verifier<'_, '_> {
     fn table(&mut self, at: (&Keyspace, Level, &TableFile)) {
         let table = at.2;
         let (path, want) = (table.path(), table.meta.len);
-        let file = match self.directory.vfs.open(&path, false) {
+        let file = match self.directory.vfs().open(&path, false) {
             Ok(file) => file,
             Err(error) => {
                 let what = match error.kind() {
@@ -166,34 +157,17 @@ impl Verifier<'_, '_> {
             }
         };
         self.report.checked.files += 1;
-        match file.len() {
-            Ok(len) if len == want => {}
-            Ok(len) => {
-                let what = format!("{len} bytes instead of {want}");
-                let place = Some(len.min(want)..len.max(want));
-                self.find_in_table(FindingKind::Length, at, place, what);
-            }
-            Err(error) => {
-                let what = format!("its length cannot be read: {error}");
-                self.find_in_table(FindingKind::Length, at, None, what);
-            }
+        if let Some((place, what)) = wrong_length(&*file, want) {
+            self.find_in_table(FindingKind::Length, at, place, what);
         }
-        let mut look = TableLook::default();
-        let examined = table::examine(&*file, 0, want, table.number, &mut look);
+        let look = TableLook::new(&*file, 0..want, table.number);
         let checked = &mut self.report.checked;
         checked.tables += 1;
-        checked.blocks += examined.blocks;
-        checked.records += examined.records;
+        checked.blocks += look.examined.blocks;
+        checked.records += look.examined.records;
         checked.bytes = checked.bytes.saturating_add(want);
         for damage in look.damages {
-            let mut what = format!("{}: {}", damage.part, damage.what);
-            if damage.loses_records {
-                what += &format!(
-                    "; records of keys from {} to {}",
-                    shown(damage.keys_from.as_deref()),
-                    shown(damage.keys_to.as_deref())
-                );
-            }
+            let what = format!("{}: {}{}", damage.part, damage.what, lost_keys(&damage));
             self.find_in_table(FindingKind::Table, at, Some(damage.place), what);
         }
         if look.facts.meta.is_some_and(|meta| meta != *table.meta) {
@@ -219,8 +193,9 @@ impl Verifier<'_, '_> {
             let mut levels = levels.filter(|(_, table)| table.number == hidden.table.number);
             let level = levels.next().map_or(Level(0), |(level, _)| level);
             let what = format!(
-                "the record of key {} and version {} is found by no reader: one that is not newer is asked for first",
-                shown(Some(&hidden.key)),
+                "the record of key `{}` and version {} is found by no reader: one that is not newer \
+                 is asked for first",
+                hidden.key.escape_ascii(),
                 hidden.version.0
             );
             let at = (keyspace, level, &*hidden.table);
@@ -235,7 +210,7 @@ impl Verifier<'_, '_> {
     fn find_error(&mut self, kind: FindingKind, error: &StorageError) {
         let name = error.path().file_name().unwrap_or_default();
         let file = name.to_string_lossy().into_owned();
-        let finding = self.find(Severity::Corruption, kind, &file, None, error.to_string());
+        let finding = self.find(Finding::corruption(kind, &file, None, error.to_string()));
         finding.offset = error.offset();
     }
 
@@ -263,7 +238,7 @@ impl Verifier<'_, '_> {
             }
             Ok(())
         };
-        let (vfs, dir) = (&*self.directory.vfs, &self.directory.dir);
+        let (vfs, dir) = (self.directory.vfs(), self.directory.path());
         let (needed, last) = (self.state.log_number, self.state.last_version);
         let replayed = replay(vfs, dir, &numbers, needed, last, &mut each);
         self.report.checked.log_records = records;
@@ -291,14 +266,14 @@ impl Verifier<'_, '_> {
                             leaves; after a clean close it is damage";
                 let file = FileName::Log(log.number).name();
                 let (kind, place) = (FindingKind::LogEnd, Some(log.end..len));
-                self.find(Severity::Warning, kind, &file, place, what);
+                self.find(Finding::warning(kind, &file, place, what));
             }
         }
         for number in &replayed.given_up {
             let file = FileName::Log(*number).name();
             let what = "a log that was not begun, or behind one that a crash tore: the next opening removes it; after a clean close \
                         it is damage";
-            self.find(Severity::Warning, FindingKind::LogEnd, &file, None, what);
+            self.find(Finding::warning(FindingKind::LogEnd, &file, None, what));
         }
     }
 
@@ -309,7 +284,7 @@ impl Verifier<'_, '_> {
             Ok(opened) => opened,
             Err(what) => {
                 let kind = FindingKind::Log;
-                self.find(Severity::Corruption, kind, &file.name(), None, what);
+                self.find(Finding::corruption(kind, &file.name(), None, what));
                 return;
             }
         };
@@ -318,7 +293,7 @@ impl Verifier<'_, '_> {
         checked.logs += 1;
         checked.bytes = checked.bytes.saturating_add(len);
         let mut holes = Vec::new();
-        let codec = self.directory.codec(file, number);
+        let codec = FrameCodec::new(&*opened, number.0);
         let survey = survey_frames(&*opened, &codec, &mut |found| match found {
             Surveyed::Hole {
                 offset, len: hole, ..
@@ -338,7 +313,7 @@ impl Verifier<'_, '_> {
             if !told.any(|found| found.file == name && found.offset == Some(hole.start)) {
                 let what = "frames that do not verify, with valid ones behind them";
                 let kind = FindingKind::Log;
-                self.find(Severity::Corruption, kind, &name, Some(hole), what);
+                self.find(Finding::corruption(kind, &name, Some(hole), what));
             }
         }
     }
@@ -357,41 +332,13 @@ impl Verifier<'_, '_> {
             if is_needed(*file) {
                 continue;
             }
-            let what = match self.loaded.whole {
-                true => "nothing names this file; the next opening removes it",
-                false => {
-                    "nothing that can be read names this file: do not open the database, opening would remove it"
-                }
-            };
-            self.find(
-                Severity::Warning,
+            let what = unnamed_file(self.loaded.whole);
+            self.find(Finding::warning(
                 FindingKind::Orphan,
                 &file.name(),
                 None,
                 what,
-            );
+            ));
         }
-    }
-}
-
-/// A key, as a message shows it.
-fn shown(key: Option<&[u8]>) -> String {
-    key.map_or("?".to_owned(), |key| format!("`{}`", key.escape_ascii()))
-}
-
-/// The results of a look at a table.
-#[derive(Default)]
-struct TableLook {
-    facts: TableFacts,
-    damages: Vec<TableDamage>,
-}
-
-impl TableVisitor for TableLook {
-    fn facts(&mut self, facts: &TableFacts) {
-        self.facts = facts.clone();
-    }
-
-    fn damage(&mut self, damage: TableDamage) {
-        self.damages.push(damage);
     }
 }

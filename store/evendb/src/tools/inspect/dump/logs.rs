@@ -3,7 +3,7 @@
 //! Thread safety: none, one thread dumps. Not here: where records end ([`commit_log::survey`]).
 
 use super::super::DumpItem;
-use super::{Dumper, kind_name, not_found, shown_version};
+use super::{Dumper, not_found};
 use crate::commit_log::{self, Surveyed};
 use crate::error::Result;
 use crate::files::COMMIT_LOG;
@@ -21,17 +21,19 @@ impl Dumper<'_> {
         let state = &self.loaded.state;
         if state.ring_bytes == 0 && self.loaded.edits_lost {
             // Only the manifest knows where the log begins and how its records are sealed.
-            return Ok(self.give(DumpItem::damage(0, 0, 0, "the manifest cannot be read")));
+            return Ok(self
+                .output
+                .give(DumpItem::damage(0, 0, 0, "the manifest cannot be read")));
         }
         if state.ring_bytes == 0 {
             let item = DumpItem::new("commit-log", 0).text("what", "there is none");
-            return Ok(self.give(item));
+            return Ok(self.output.give(item));
         }
         let head = DumpItem::new("commit-log", 0)
             .number("capacity", state.ring_bytes)
             .number("replay-from", state.replay_from.0)
             .number("last-checkpoint", state.completed);
-        if self.give(head).is_break() {
+        if self.output.give(head).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let path = self.directory.dir.join(COMMIT_LOG);
@@ -49,14 +51,16 @@ impl Dumper<'_> {
             Ok(())
         });
         if let Err(error) = outcome {
-            flow = self.give(DumpItem::damage(0, 0, capacity, error.to_string()));
+            flow = self
+                .output
+                .give(DumpItem::damage(0, 0, capacity, error.to_string()));
         }
         Ok(flow)
     }
 
     fn log_stretch(&mut self, found: Surveyed<'_>, capacity: u64) -> ControlFlow<()> {
         match found {
-            Surveyed::Filler { lsn, end } => self.give(
+            Surveyed::Filler { lsn, end } => self.output.give(
                 DumpItem::new("filler", 0)
                     .at(lsn.0 % capacity, end.0.saturating_sub(lsn.0))
                     .number("lsn", lsn.0),
@@ -64,7 +68,7 @@ impl Dumper<'_> {
             Surveyed::Hole { lsn, end, .. } => {
                 let what = "nothing verifies here, but the log goes on behind";
                 let item = DumpItem::damage(0, lsn.0 % capacity, end.0.saturating_sub(lsn.0), what);
-                self.give(item.number("lsn", lsn.0))
+                self.output.give(item.number("lsn", lsn.0))
             }
             Surveyed::End { lsn, torn, .. } => {
                 let what = match torn {
@@ -72,7 +76,8 @@ impl Dumper<'_> {
                     None => "the log ends",
                 };
                 let item = DumpItem::new("end", 0).at(lsn.0 % capacity, 0);
-                self.give(item.text("what", what).number("lsn", lsn.0))
+                self.output
+                    .give(item.text("what", what).number("lsn", lsn.0))
             }
             Surveyed::Record {
                 record,
@@ -82,8 +87,9 @@ impl Dumper<'_> {
                 let item = DumpItem::new("log-record", 0)
                     .at(record.lsn.0 % capacity, record.end.0 - record.lsn.0)
                     .number("lsn", record.lsn.0)
-                    .number("epoch", epoch)
-                    .text("version", shown_version(record.version))
+                    .number("epoch", epoch);
+                let item = self.output.with_version(item, "version", record.version);
+                let item = item
                     .number("tail", record.tail.0)
                     .number("durable", record.durable.0);
                 let item = match beyond {
@@ -91,15 +97,18 @@ impl Dumper<'_> {
                     false => item,
                 };
                 match payload::decode(record.payload) {
-                    None => self.give_counted(item.text("note", "makes no sense")),
-                    Some(Decoded::Extent(name)) => self.give_counted(
+                    None => self
+                        .output
+                        .give_counted(item.text("note", "makes no sense")),
+                    Some(Decoded::Extent(name)) => self.output.give_counted(
                         item.text("value-extent", value_extents::file_name(name.id))
                             .number("value-extent-bytes", name.len)
                             .number("value-extent-synced-first", name.is_synced.into())
                             .text("checksum", format!("{:08x}", name.checksum)),
                     ),
                     Some(Decoded::Inline(ops)) => {
-                        self.give_counted(item.number("operations", ops.len() as u64))?;
+                        self.output
+                            .give_counted(item.number("operations", ops.len() as u64))?;
                         ops.iter().try_for_each(|op| self.operation(op))
                     }
                 }
@@ -114,13 +123,15 @@ impl Dumper<'_> {
         files.sort();
         if files.is_empty() {
             let item = DumpItem::new("kept-changes", 0).text("what", "there are none");
-            return Ok(self.give(item));
+            return Ok(self.output.give(item));
         }
         for (id, name) in files {
             let path = directory.dir.join(&name);
             let codec = FrameCodec::of(directory.vfs.secrets(), &path, id);
             let (file, len) = directory.open_file(&path).map_err(not_found)?;
-            let mut flow = self.give(DumpItem::new("kept-changes", 0).text("file", name));
+            let mut flow = self
+                .output
+                .give(DumpItem::new("kept-changes", 0).text("file", name));
             survey_frames(&*file, &codec, &mut |found| {
                 if flow.is_continue() {
                     flow = self.kept_stretch(found, len);
@@ -137,10 +148,10 @@ impl Dumper<'_> {
         let (offset, len, payload) = match found {
             // A crash leaves bytes behind the last change; they are no change.
             framed_log::Surveyed::Hole { offset, len, .. } if offset + len >= file_len => {
-                return self.give(DumpItem::new("room", 1).at(offset, len));
+                return self.output.give(DumpItem::new("room", 1).at(offset, len));
             }
             framed_log::Surveyed::Hole { offset, len, .. } => {
-                return self.give(DumpItem::damage(
+                return self.output.give(DumpItem::damage(
                     1,
                     offset,
                     len,
@@ -157,11 +168,11 @@ impl Dumper<'_> {
             Some(KeptItem::First(lsn, previous)) => {
                 let item = DumpItem::new("begin", 1).at(offset, len);
                 let item = item.number("lsn", lsn.0);
-                return self.give(item.number("file-before", previous));
+                return self.output.give(item.number("file-before", previous));
             }
             Some(KeptItem::Record(frame)) => frame,
             None => {
-                return self.give(DumpItem::damage(
+                return self.output.give(DumpItem::damage(
                     1,
                     offset,
                     len,
@@ -172,20 +183,23 @@ impl Dumper<'_> {
         let item = DumpItem::new("kept-change", 1)
             .at(offset, len)
             .number("lsn", frame.lsn.0)
-            .number("epoch", frame.epoch)
-            .text("version", shown_version(frame.version));
+            .number("epoch", frame.epoch);
+        let item = self.output.with_version(item, "version", frame.version);
         if frame.operations.is_empty() {
-            return self.give_counted(item.text("note", "the rest of a lap of the commit log"));
+            return self
+                .output
+                .give_counted(item.text("note", "the rest of a lap of the commit log"));
         }
         match payload::decode_ops(&frame.operations) {
-            None => self.give(DumpItem::damage(
+            None => self.output.give(DumpItem::damage(
                 1,
                 offset,
                 len,
                 "the kept change makes no sense",
             )),
             Some(ops) => {
-                self.give_counted(item.number("operations", ops.len() as u64))?;
+                self.output
+                    .give_counted(item.number("operations", ops.len() as u64))?;
                 ops.iter().try_for_each(|op| self.operation(op))
             }
         }
@@ -193,7 +207,7 @@ impl Dumper<'_> {
 
     fn operation(&mut self, op: &DecodedOp<'_>) -> ControlFlow<()> {
         let kind = match op.kind {
-            OpKind::One(kind) => kind_name(kind),
+            OpKind::One(kind) => kind.name(),
             OpKind::RangeDelete => "delete-range",
         };
         let item = DumpItem::new("operation", 1).text("kind", kind);
@@ -206,8 +220,11 @@ impl Dumper<'_> {
                 item.bytes("low", op.key).text("high", "end")
             }
             OpKind::RangeDelete => item.bytes("low", op.key).bytes("high", op.value),
-            OpKind::One(kind) => self.with_value(item.bytes("key", op.key), kind, op.value),
+            OpKind::One(kind) => {
+                let item = item.bytes("key", op.key);
+                self.output.with_value(item, kind, op.value)
+            }
         };
-        self.give(item)
+        self.output.give(item)
     }
 }

@@ -3,13 +3,13 @@
 //! Thread safety: none, one thread dumps. Not here: the forms of edits ([`edit`]).
 
 use super::super::{DumpItem, tables};
-use super::{Dumper, not_found, shown_version, with_meta};
+use super::{Dumper, not_found};
 use crate::error::Result;
 use crate::files::CURRENT;
 use crate::manifest::edit::{self, Change, CoverRecord, Part, Role};
 use crate::manifest::writer::manifest_path;
+use evendb_base::inspect::{FramesPart, dump_frames, with_meta};
 use evendb_storage::Error as StorageError;
-use evendb_storage::framed_log::{self, FrameCodec, header_id_in, survey_frames};
 use std::ops::ControlFlow;
 
 impl Dumper<'_> {
@@ -21,53 +21,27 @@ impl Dumper<'_> {
         })?;
         let path = manifest_path(&self.directory.dir, id);
         let (file, _) = self.directory.open_file(&path).map_err(not_found)?;
-        let header = match header_id_in(&*file) {
-            Ok(id) => DumpItem::new("header", 0)
-                .at(0, framed_log::HEADER_BYTES)
-                .number("log-id", id),
-            Err(what) => DumpItem::damage(0, 0, framed_log::HEADER_BYTES, what),
-        };
-        let mut flow = self.give(header);
-        let codec = FrameCodec::of(self.directory.vfs.secrets(), &path, id);
-        survey_frames(&*file, &codec, &mut |found| {
-            if flow.is_continue() {
-                flow = self.manifest_stretch(found);
-            }
+        let flow = dump_frames(&*file, id, 0, &mut |part| match part {
+            FramesPart::Item(item) => self.output.give(item),
+            FramesPart::Frame((offset, len), payload) => self.edit(offset, len, payload),
         })?;
         Ok(flow)
     }
 
-    fn manifest_stretch(&mut self, found: framed_log::Surveyed<'_>) -> ControlFlow<()> {
-        match found {
-            framed_log::Surveyed::Hole {
-                used: 0,
-                offset,
-                len,
-            } => self.give(DumpItem::new("room", 0).at(offset, len)),
-            framed_log::Surveyed::Hole { offset, used, .. } => {
-                self.give(DumpItem::damage(0, offset, used, "no edit verifies here"))
-            }
-            framed_log::Surveyed::Frame {
-                offset,
-                len,
-                payload,
-            } => {
-                let count =
-                    edit::changes(payload).try_fold(0, |count, change| change.map(|_| count + 1));
-                let Some(count) = count else {
-                    let what = "the edit cannot be decoded";
-                    return self.give(DumpItem::damage(0, offset, len, what));
-                };
-                let edit = DumpItem::new("edit", 0).at(offset, len);
-                self.give(edit.number("changes", count))?;
-                let mut changes = edit::changes(payload).flatten();
-                changes.try_for_each(|change| self.change(&change))
-            }
-        }
+    fn edit(&mut self, offset: u64, len: u64, payload: &[u8]) -> ControlFlow<()> {
+        let count = edit::changes(payload).try_fold(0, |count, change| change.map(|_| count + 1));
+        let Some(count) = count else {
+            let what = "the edit cannot be decoded";
+            return self.output.give(DumpItem::damage(0, offset, len, what));
+        };
+        let edit = DumpItem::new("edit", 0).at(offset, len);
+        self.output.give(edit.number("changes", count))?;
+        let mut changes = edit::changes(payload).flatten();
+        changes.try_for_each(|change| self.change(&change))
     }
 
     fn change(&mut self, change: &Change) -> ControlFlow<()> {
-        self.give_counted(change_item(change))?;
+        self.output.give_counted(change_item(change))?;
         let (parts, covers) = match change {
             Change::SetChunk(chunk) => (&chunk.parts[..], &chunk.covers[..]),
             Change::AddParts { parts, .. } => (&parts[..], &[][..]),
@@ -79,10 +53,10 @@ impl Dumper<'_> {
     }
 
     pub(super) fn cover(&mut self, cover: &CoverRecord, depth: usize) -> ControlFlow<()> {
-        let item = DumpItem::new("range-deletion", depth)
-            .text("version", shown_version(cover.version))
-            .bytes("low", &cover.low);
-        self.give(match &cover.high {
+        let item = DumpItem::new("range-deletion", depth);
+        let item = self.output.with_version(item, "version", cover.version);
+        let item = item.bytes("low", &cover.low);
+        self.output.give(match &cover.high {
             Some(high) => item.bytes("high", high),
             None => item.text("high", "end of the chunk"),
         })
@@ -100,7 +74,8 @@ impl Dumper<'_> {
         let item = item
             .number("epoch", part.epoch)
             .number("checkpoint", part.checkpoint);
-        self.give(with_meta(item, &part.meta))
+        let item = with_meta(&self.output, item, &part.meta);
+        self.output.give(item)
     }
 }
 

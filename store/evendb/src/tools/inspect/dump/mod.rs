@@ -6,17 +6,17 @@
 mod logs;
 mod manifest;
 
-use super::load::{Loaded, LockedDirectory, io};
+use super::load::{self, Loaded, LockedDirectory};
 use super::{DumpItem, DumpOptions, InspectOptions, chunk_name, tables};
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::table_path;
 use crate::manifest::ChunkId;
+use crate::manifest::current::{CURRENT_LEN, read_current};
 use crate::manifest::edit::{ChunkRecord, Part, Role};
-use crate::manifest::writer::{self, CURRENT_LEN};
+use crate::manifest::writer;
 use crate::value_files;
-use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableMeta, TableVisitor};
-use evendb_storage::vfs::File;
-use evendb_storage::{Apart, EntryRef, Kind, TableId, Version, operands};
+use evendb_base::inspect::{DumpOutput, DumpWords, dump_table};
+use evendb_storage::{Error as StorageError, TableId};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -53,14 +53,12 @@ pub fn dump(
     inspect: InspectOptions<'_>,
     each: &mut dyn FnMut(DumpItem) -> ControlFlow<()>,
 ) -> Result<()> {
-    let directory = LockedDirectory::open(&inspect, path.as_ref())?;
+    let directory = load::lock(&inspect, path.as_ref())?;
     let loaded = Loaded::read(&directory);
     let mut dumper = Dumper {
         directory: &directory,
         loaded: &loaded,
-        keys_only: options.keys_only,
-        left: options.limit.unwrap_or(u64::MAX),
-        each,
+        output: DumpOutput::new(WORDS, options, each),
     };
     // A stop by `each` is no failure.
     let _ = match what {
@@ -78,55 +76,33 @@ pub fn dump(
 struct Dumper<'d> {
     directory: &'d LockedDirectory,
     loaded: &'d Loaded,
-    keys_only: bool,
-    left: u64,
-    each: &'d mut dyn FnMut(DumpItem) -> ControlFlow<()>,
+    output: DumpOutput<'d>,
 }
 
 fn not_found(message: String) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
-fn shown_version(version: Version) -> String {
-    format!("{}.{}", version.0 >> 24, version.0 & 0xff_ffff)
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Put => "put",
-        Kind::Delete => "delete",
-        Kind::Merge => "merge",
-        Kind::PutUntil => "put-until",
-        Kind::PutApart => "put-apart",
-        Kind::PutUntilApart => "put-until-apart",
-        Kind::SingleDelete => "single-delete",
-    }
-}
+/// A version is the number of a checkpoint, and the number of a write before it.
+const WORDS: DumpWords = DumpWords {
+    version: |item, name, version| {
+        let (checkpoint, write) = (version.0 >> 24, version.0 & 0xff_ffff);
+        item.text(name, format!("{checkpoint}.{write}"))
+    },
+    value_file: value_files::file_name,
+};
 
 impl Dumper<'_> {
-    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
-        (self.each)(item)
-    }
-
-    /// An item that counts towards the limit.
-    fn give_counted(&mut self, item: DumpItem) -> ControlFlow<()> {
-        if self.left == 0 {
-            return ControlFlow::Break(());
-        }
-        self.left -= 1;
-        self.give(item)
-    }
-
     fn current(&mut self) -> ControlFlow<()> {
         let item = DumpItem::new("current", 0);
-        match writer::read_current(&*self.directory.vfs, &self.directory.dir) {
-            Ok(current) => self.give(
+        match read_current(&*self.directory.vfs, &self.directory.dir) {
+            Ok(current) => self.output.give(
                 item.at(0, CURRENT_LEN as u64)
                     .text("manifest", writer::manifest_name(current.id))
                     .number("verified-up-to", current.verified)
                     .number("closed", current.closed.into()),
             ),
-            Err(error) => self.give(DumpItem::damage(
+            Err(error) => self.output.give(DumpItem::damage(
                 0,
                 0,
                 CURRENT_LEN as u64,
@@ -143,7 +119,7 @@ impl Dumper<'_> {
     fn chunk(&mut self, id: u64) -> Result<ControlFlow<()>> {
         let chunk = self.chunk_record(id)?;
         let item = self.chunk_item(&chunk);
-        if self.give(item).is_break() {
+        if self.output.give(item).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let mut parts = chunk.parts.iter();
@@ -179,7 +155,7 @@ impl Dumper<'_> {
             Role::Base => 0,
             Role::Run { ordinal } => ordinal,
         });
-        let mut flow = self.give(item);
+        let mut flow = self.output.give(item);
         for part in runs {
             if flow.is_break() {
                 break;
@@ -187,13 +163,13 @@ impl Dumper<'_> {
             flow = self.part(part, 1);
             if flow.is_continue() {
                 flow = match tables::open(self.directory, container.as_ref(), part) {
-                    Ok(file) => self.table(&*file, tables::start(part), part.meta.len, part.table),
-                    Err(what) => self.give(DumpItem::damage(
-                        2,
-                        tables::start(part),
-                        part.meta.len,
-                        what,
-                    )),
+                    Ok(file) => {
+                        dump_table(&mut self.output, &*file, tables::place(part), part.table)
+                    }
+                    Err(what) => {
+                        let (start, len) = (tables::start(part), part.meta.len);
+                        self.output.give(DumpItem::damage(2, start, len, what))
+                    }
                 };
             }
         }
@@ -221,150 +197,17 @@ impl Dumper<'_> {
             if self.part(&part, 0).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            return Ok(self.table(&*file, tables::start(&part), part.meta.len, id));
+            let place = tables::place(&part);
+            return Ok(dump_table(&mut self.output, &*file, place, id));
         }
         let path = table_path(&self.directory.dir, id);
         if !self.directory.has(&tables::table_file_name(id)) {
             return Err(no_table());
         }
         let file = self.directory.vfs.open(&path, false);
-        let file = file.map_err(io(&path, "open an SSTable"))?;
-        let len = file.len().map_err(io(&path, "look at an SSTable"))?;
-        Ok(self.table(&*file, 0, len, id))
-    }
-
-    fn table(&mut self, file: &dyn File, start: u64, len: u64, id: TableId) -> ControlFlow<()> {
-        let mut visitor = TableDump {
-            dumper: self,
-            start,
-            flow: ControlFlow::Continue(()),
-        };
-        table::examine(file, start, len, id, &mut visitor);
-        visitor.flow
-    }
-
-    fn with_value(&self, item: DumpItem, kind: Kind, value: &[u8]) -> DumpItem {
-        let item = match kind.expires(value) {
-            Some(time) => item.number("until-millis", time.0),
-            None => item,
-        };
-        match (self.keys_only, kind) {
-            (true, _) | (_, Kind::Delete | Kind::SingleDelete) => item,
-            (false, Kind::Put | Kind::PutUntil) => {
-                item.bytes("value", &value[kind.prefix_bytes()..])
-            }
-            (false, Kind::PutApart | Kind::PutUntilApart) => match Apart::of(kind, value) {
-                Some(apart) => item
-                    .text("value-file", value_files::file_name(apart.file))
-                    .number("offset", apart.offset)
-                    .number("length", apart.len.into()),
-                None => item,
-            },
-            (false, Kind::Merge) => {
-                let known = operands(value).flatten();
-                known.fold(item, |item, operand| item.bytes("operand", operand))
-            }
-        }
-    }
-}
-
-fn with_meta(item: DumpItem, meta: &TableMeta) -> DumpItem {
-    let mut item = item
-        .number("bytes", meta.len)
-        .number("records", meta.entries)
-        .number("deletes", meta.deletes);
-    if meta.expiring > 0 {
-        item = item
-            .number("expiring", meta.expiring)
-            .number("last-until-millis", meta.last_expiry.0);
-    }
-    item.number("data-bytes", meta.data_bytes)
-        .text("max-version", shown_version(meta.max_version))
-        .bytes("min-key", &meta.min_key)
-        .bytes("max-key", &meta.max_key)
-        .text("checksum", format!("{:08x}", meta.checksum))
-}
-
-struct TableDump<'t, 'd> {
-    dumper: &'t mut Dumper<'d>,
-    start: u64,
-    flow: ControlFlow<()>,
-}
-
-impl TableDump<'_, '_> {
-    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
-        if self.flow.is_continue() {
-            self.flow = self.dumper.give(item);
-        }
-        self.flow
-    }
-}
-
-impl TableVisitor for TableDump<'_, '_> {
-    fn facts(&mut self, facts: &TableFacts) {
-        if let Some([data, dictionary, filter, index, properties]) = facts.lens {
-            let before_footer = data + dictionary + filter + index + properties;
-            let item = DumpItem::new("footer", 1)
-                .at(
-                    self.start.saturating_add(before_footer),
-                    table::FOOTER_LEN as u64,
-                )
-                .number("data-bytes", data)
-                .number("dictionary-bytes", dictionary)
-                .number("filter-bytes", filter)
-                .number("index-bytes", index)
-                .number("properties-bytes", properties);
-            let _ = self.give(item);
-        }
-        if let (Some(meta), Some((blocks, codec))) = (&facts.meta, facts.blocks) {
-            let item = DumpItem::new("properties", 1).number("blocks", blocks);
-            let item = item.text("codec", codec.name());
-            let _ = self.give(with_meta(item, meta));
-        }
-    }
-
-    fn block(&mut self, facts: &BlockFacts<'_>) -> ControlFlow<()> {
-        let place = &facts.place;
-        let item = DumpItem::new("block", 1)
-            .at(
-                self.start.saturating_add(place.start),
-                place.end - place.start,
-            )
-            .number("ordinal", facts.ordinal as u64)
-            .text("codec", facts.codec.name())
-            .number("payload-bytes", facts.payload_bytes as u64)
-            .number("restarts", facts.restarts as u64);
-        let item = match facts.separator {
-            Some(separator) => item.bytes("separator", separator),
-            None => item,
-        };
-        if self.dumper.left == 0 {
-            self.flow = ControlFlow::Break(());
-        }
-        self.give(item)
-    }
-
-    fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
-        let item = DumpItem::new("record", 2)
-            .text("kind", kind_name(entry.kind))
-            .text("version", shown_version(entry.version))
-            .bytes("key", entry.key);
-        let item = self.dumper.with_value(item, entry.kind, entry.value);
-        if self.flow.is_continue() {
-            self.flow = self.dumper.give_counted(item);
-        }
-        self.flow
-    }
-
-    fn damage(&mut self, found: TableDamage) {
-        let place = found.place;
-        let what = format!("{}: {}", found.part, found.what);
-        let item = DumpItem::damage(
-            1,
-            self.start.saturating_add(place.start),
-            place.end - place.start,
-            what,
-        );
-        let _ = self.give(item);
+        let file = file.map_err(StorageError::at(&path, "open an SSTable"))?;
+        let len = file.len();
+        let len = len.map_err(StorageError::at(&path, "look at an SSTable"))?;
+        Ok(dump_table(&mut self.output, &*file, 0..len, id))
     }
 }

@@ -1,7 +1,8 @@
 //! Reads the commit log in a repair: its operations, also behind holes, and the losses in it.
 
+use super::super::load::read_extent;
 use super::salvage::Operated;
-use super::{Loss, Operations, Repairer, Stored, io};
+use super::{Loss, Operations, Repairer, Stored};
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
 use crate::files::COMMIT_LOG;
@@ -11,9 +12,9 @@ use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents;
 use crate::version::clock::checkpoint_of;
-use evendb_storage::Kind;
 use evendb_storage::sealing::Secrets;
 use evendb_storage::vfs::{File, Mapping};
+use evendb_storage::{Error as StorageError, Kind};
 use std::path::Path;
 
 impl Repairer<'_, '_> {
@@ -40,7 +41,9 @@ impl Repairer<'_, '_> {
         let lives = segments(state);
         let how = self.loaded.survey(self.directory, &lives);
         let padded: Arc<dyn File> = Arc::new(Padded(file.clone(), capacity));
-        let len = file.len().map_err(io(&path, "look at the commit log"))?;
+        let len = file
+            .len()
+            .map_err(StorageError::at(&path, "look at the commit log"))?;
         if len < capacity {
             let what = "the file is cut short";
             self.report
@@ -166,7 +169,7 @@ impl Repairer<'_, '_> {
     }
 
     fn take_extent(&mut self, lsn: Lsn, name: &ExtentName) {
-        let stored = self.directory.read_extent(name);
+        let stored = read_extent(self.directory, name);
         let whole = stored.and_then(|stored| stored.map_err(|_| "does not verify".to_owned()));
         let secrets = self.directory.vfs.secrets();
         let whole = whole.map(|bytes| value_extents::opened(secrets, name.id, bytes));

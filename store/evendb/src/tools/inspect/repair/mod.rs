@@ -19,7 +19,7 @@
 //! also says whether older values of these keys may show now. Memory: the operations of the commit
 //! log, and one chunk.
 
-use super::load::{Loaded, LockedDirectory, io, manifests};
+use super::load::{self, Loaded, LockedDirectory, manifests};
 use super::{
     ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, chunk_name, tables,
 };
@@ -37,7 +37,7 @@ use crate::sync::Arc;
 use crate::value_files;
 use evendb_base::placement;
 use evendb_storage::vfs::File;
-use evendb_storage::{Apart, Kind, TableId, Time};
+use evendb_storage::{Apart, Error as StorageError, Kind, TableId, Time};
 use find::Found;
 use salvage::{Operated, Winners, hide, overlay};
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ pub fn repair(
     options: RepairOptions,
     mut inspect: InspectOptions<'_>,
 ) -> Result<RepairReport> {
-    let directory = LockedDirectory::open(&inspect, path.as_ref())?;
+    let directory = load::lock(&inspect, path.as_ref())?;
     let into = into.as_ref();
     refuse_used(&directory, into)?;
     let loaded = Loaded::read(&directory);
@@ -110,7 +110,7 @@ fn refuse_used(directory: &LockedDirectory, into: &Path) -> Result<()> {
         true => vfs.list(into).map(|names| !names.is_empty()),
         false => Ok(false),
     });
-    match used.map_err(io(into, "look at the new directory"))? {
+    match used.map_err(StorageError::at(into, "look at the new directory"))? {
         true => {
             let message = format!("{} is not empty", into.display());
             Err(Error::new(ErrorKind::AlreadyExists, message))

@@ -5,8 +5,8 @@
 //! Thread safety: none, one thread verifies. Not here: where valid records end
 //! ([`commit_log::survey`]), and values in value files (`values`).
 
-use super::super::load::{Loaded, io};
-use super::super::{FindingKind, Severity};
+use super::super::load::{Loaded, read_extent};
+use super::super::{Finding, FindingKind, Severity};
 use super::Verifier;
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
@@ -17,6 +17,7 @@ use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents::{self, Unlike};
 use crate::version::clock::checkpoint_of;
+use evendb_storage::Error as StorageError;
 use evendb_storage::framed_log::{find_frame, read_frames};
 use evendb_storage::vfs::File;
 use std::ops::Range;
@@ -32,29 +33,29 @@ impl Verifier<'_, '_> {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let what = "the commit log is missing";
-                self.find(
-                    Severity::Corruption,
+                self.find(Finding::corruption(
                     FindingKind::Missing,
                     COMMIT_LOG,
                     None,
                     what,
-                );
+                ));
                 return Ok(());
             }
-            Err(error) => return Err(io(&path, "open the commit log")(error)),
+            Err(error) => return Err(StorageError::io(&path, "open the commit log", error).into()),
         };
         self.report.checked.files += 1;
-        let len = file.len().map_err(io(&path, "look at the commit log"))?;
+        let len = file
+            .len()
+            .map_err(StorageError::at(&path, "look at the commit log"))?;
         if len != capacity {
             let what = format!("{len} bytes instead of {capacity}");
             let place = Some(len.min(capacity)..capacity);
-            self.find(
-                Severity::Corruption,
+            self.find(Finding::corruption(
                 FindingKind::Length,
                 COMMIT_LOG,
                 place,
                 what,
-            );
+            ));
             if len < capacity {
                 return Ok(());
             }
@@ -84,7 +85,7 @@ impl Verifier<'_, '_> {
                 self.bad_extents(&Proof::default());
                 let kind = FindingKind::CommitLogHole;
                 let what = error.to_string();
-                self.find(Severity::Corruption, kind, COMMIT_LOG, None, what);
+                self.find(Finding::corruption(kind, COMMIT_LOG, None, what));
             }
         }
         self.advance(capacity);
@@ -106,7 +107,7 @@ impl Verifier<'_, '_> {
             let kind = FindingKind::CommitLogRecord;
             let place = Some(self.log_place(record.lsn, record.end));
             let what = format!("{what} (LSN {})", record.lsn.0);
-            self.find(Severity::Corruption, kind, COMMIT_LOG, place, what);
+            self.find(Finding::corruption(kind, COMMIT_LOG, place, what));
         }
     }
 
@@ -148,7 +149,7 @@ impl Verifier<'_, '_> {
             false => Severity::Warning,
         };
         let place = Some(self.log_place(end.lsn, end.end));
-        self.find(severity, kind, COMMIT_LOG, place, what);
+        self.find(Finding::new(severity, kind, COMMIT_LOG, place, what));
     }
 
     /// The contradictions in a record that verifies.
@@ -199,7 +200,7 @@ impl Verifier<'_, '_> {
             let what = "the value extent is missing";
             Some(bad(FindingKind::Missing, what, is_synced))
         } else {
-            match self.directory.read_extent(extent) {
+            match read_extent(self.directory, extent) {
                 // The file exists, and its contents are unknown.
                 Err(what) => Some(bad(FindingKind::ValueExtent, &what, true)),
                 Ok(Err(Unlike::Length(len))) => {
@@ -248,7 +249,13 @@ impl Verifier<'_, '_> {
                 bad.what, bad.lsn.0
             );
             let name = value_extents::file_name(bad.extent.id);
-            self.find(severity, bad.kind, &name, Some(0..bad.extent.len), what);
+            self.find(Finding::new(
+                severity,
+                bad.kind,
+                &name,
+                Some(0..bad.extent.len),
+                what,
+            ));
         }
     }
 
@@ -269,7 +276,7 @@ impl Verifier<'_, '_> {
                 Ok(())
             })
             .and_then(|end| find_frame(&*file, id, end)),
-            Err(error) => Err(evendb_storage::Error::io(&path, "open kept changes", error)),
+            Err(error) => Err(StorageError::io(&path, "open kept changes", error)),
         };
         let what = match looked {
             Ok(None) => match senseless {
@@ -282,13 +289,7 @@ impl Verifier<'_, '_> {
             Err(error) => error.to_string(),
         };
         let what = format!("{what}; consumers of changes are told that they are gone");
-        self.find(
-            Severity::Warning,
-            FindingKind::KeptChanges,
-            name,
-            None,
-            what,
-        );
+        self.find(Finding::warning(FindingKind::KeptChanges, name, None, what));
     }
 }
 

@@ -9,27 +9,27 @@
 mod log;
 mod values;
 
-use super::load::{Loaded, LockedDirectory, io};
+use super::load::{self, Loaded, LockedDirectory};
 use super::tables::{self, NamedTable};
 use super::{
-    Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport,
-    chunk_name, list,
+    Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, VerifyReport, chunk_name,
 };
 use crate::error::Result;
 use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, KEYS, LOCK, is_own_name};
 use crate::kept_changes;
 use crate::manifest::KeyspaceId;
+use crate::manifest::current::CURRENT_LEN;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::state::ManifestState;
-use crate::manifest::writer::{self, CURRENT_LEN};
+use crate::manifest::writer;
 use crate::value_extents;
 use crate::version::clock::checkpoint_of;
-use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
+use evendb_base::inspect::{TableLook, list, lost_keys, unnamed_file, wrong_length};
+use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::File;
-use evendb_storage::{Apart, EntryRef};
 use log::BadExtent;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::Path;
 use values::NamedValues;
 
@@ -39,7 +39,7 @@ use values::NamedValues;
 /// # Errors
 /// `NotFound` if there is no database, `Locked` if it is open for writing, `Io`.
 pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
-    let directory = LockedDirectory::open(&options, path.as_ref())?;
+    let directory = load::lock(&options, path.as_ref())?;
     let loaded = Loaded::read(&directory);
     let mut verifier = Verifier {
         directory: &directory,
@@ -84,15 +84,7 @@ struct Verifier<'v, 'o> {
 }
 
 impl Verifier<'_, '_> {
-    fn find(
-        &mut self,
-        severity: Severity,
-        kind: FindingKind,
-        file: &str,
-        place: Option<Range<u64>>,
-        what: impl Into<String>,
-    ) -> &mut Finding {
-        let finding = Finding::new(severity, kind, file, place, what);
+    fn find(&mut self, finding: Finding) -> &mut Finding {
         list(&mut self.report.findings, finding)
     }
 
@@ -101,7 +93,7 @@ impl Verifier<'_, '_> {
         let name = name.unwrap_or_else(|| CURRENT.to_owned());
         let chunks = self.chunk_names(chunks);
         let kind = FindingKind::Structure;
-        self.find(Severity::Corruption, kind, &name, None, what)
+        self.find(Finding::corruption(kind, &name, None, what))
             .chunks = chunks;
     }
 
@@ -173,17 +165,18 @@ impl Verifier<'_, '_> {
         let path = self.directory.dir.join(CONTAINER);
         let Some(file) = tables::container(self.directory)? else {
             let what = "the chunks' logs are missing";
-            self.find(
-                Severity::Corruption,
+            self.find(Finding::corruption(
                 FindingKind::Missing,
                 CONTAINER,
                 None,
                 what,
-            );
+            ));
             return Ok(());
         };
         self.report.checked.files += 1;
-        let len = file.len().map_err(io(&path, "look at the chunks' logs"))?;
+        let len = file
+            .len()
+            .map_err(StorageError::at(&path, "look at the chunks' logs"))?;
         let mut free_from = 0;
         for named in named {
             let Place::Extent { offset } = named.part.place else {
@@ -203,13 +196,12 @@ impl Verifier<'_, '_> {
             if let Some((kind, what)) = wrong {
                 let chunks = self.chunk_names(&named.chunks);
                 let what = format!("{what}: {:#x}", named.part.table.0);
-                self.find(
-                    Severity::Corruption,
+                self.find(Finding::corruption(
                     kind,
                     CONTAINER,
                     Some(offset..end),
                     what,
-                )
+                ))
                 .chunks = chunks;
             }
         }
@@ -228,14 +220,8 @@ impl Verifier<'_, '_> {
                 }
                 Err(what) => {
                     let chunks = self.chunk_names(&named.chunks);
-                    self.find(
-                        Severity::Corruption,
-                        FindingKind::Missing,
-                        &name,
-                        None,
-                        what,
-                    )
-                    .chunks = chunks;
+                    self.find(Finding::corruption(FindingKind::Missing, &name, None, what))
+                        .chunks = chunks;
                     continue;
                 }
             };
@@ -249,49 +235,33 @@ impl Verifier<'_, '_> {
     }
 
     fn check_length(&mut self, file: &dyn File, name: &str, named: &NamedTable<'_>) {
-        let want = named.part.meta.len;
-        let what = match file.len() {
-            Ok(len) if len == want => return,
-            Ok(len) => format!("{len} bytes instead of {want}"),
-            Err(error) => format!("its length cannot be read: {error}"),
-        };
-        let chunks = self.chunk_names(&named.chunks);
-        let place = Some(want.min(file.len().unwrap_or(0))..want);
-        self.find(Severity::Corruption, FindingKind::Length, name, place, what)
-            .chunks = chunks;
+        if let Some((place, what)) = wrong_length(file, named.part.meta.len) {
+            let chunks = self.chunk_names(&named.chunks);
+            self.find(Finding::corruption(FindingKind::Length, name, place, what))
+                .chunks = chunks;
+        }
     }
 
     fn table(&mut self, file: &dyn File, name: &str, named: &NamedTable<'_>) {
-        let part = named.part;
-        let start = tables::start(part);
-        let mut look = TableLook::default();
-        let examined = table::examine(file, start, part.meta.len, part.table, &mut look);
+        let (part, whole) = (named.part, tables::place(named.part));
+        let look = TableLook::new(file, whole.clone(), part.table);
         let checked = &mut self.report.checked;
         checked.tables += 1;
-        checked.blocks += examined.blocks;
-        checked.records += examined.records;
-        self.live(name, start..start.saturating_add(part.meta.len));
+        checked.blocks += look.examined.blocks;
+        checked.records += look.examined.records;
+        self.live(name, whole.clone());
         self.advance(part.meta.len);
         for place in look.places {
             self.values.add(place, None);
         }
         let chunks = self.chunk_names(&named.chunks);
         for damage in look.damages {
-            let at = |relative: u64| start.saturating_add(relative);
+            let at = |relative: u64| whole.start.saturating_add(relative);
             let place = at(damage.place.start)..at(damage.place.end);
-            let mut what = format!(
-                "{} of table {:#x}: {}",
-                damage.part, part.table.0, damage.what
-            );
-            if damage.loses_records {
-                what += &format!(
-                    "; records of keys from {} to {}",
-                    shown(damage.keys_from.as_deref()),
-                    shown(damage.keys_to.as_deref())
-                );
-            }
+            let (id, lost) = (part.table.0, lost_keys(&damage));
+            let what = format!("{} of table {id:#x}: {}{lost}", damage.part, damage.what);
             let kind = FindingKind::Table;
-            self.find(Severity::Corruption, kind, name, Some(place), what)
+            self.find(Finding::corruption(kind, name, Some(place), what))
                 .chunks
                 .clone_from(&chunks);
         }
@@ -302,9 +272,8 @@ impl Verifier<'_, '_> {
                 "table {:#x} verifies but is not the one that the manifest names",
                 part.table.0
             );
-            let place = Some(start..start.saturating_add(part.meta.len));
             let kind = FindingKind::WrongTable;
-            self.find(Severity::Corruption, kind, name, place, what)
+            self.find(Finding::corruption(kind, name, Some(whole), what))
                 .chunks = chunks;
         }
     }
@@ -326,35 +295,23 @@ impl Verifier<'_, '_> {
             if name.starts_with(DAMAGED_LOG) {
                 let what = "a commit log that was found damaged, as it was when somebody gave up what \
                             was behind the damage; nothing reads it, delete it when nobody needs it";
-                self.find(
-                    Severity::Warning,
+                self.find(Finding::warning(
                     FindingKind::CommitLogHole,
                     name,
                     None,
                     what,
-                );
+                ));
             }
             if let Some(id) = kept_changes::file_id(name) {
                 self.kept_changes(name, id);
             }
             let other = [LOCK, CURRENT, COMMIT_LOG, CONTAINER, KEYS].contains(&name.as_str());
             if !other && is_own_name(name) && !known.contains(name) {
-                let what = match loaded.whole {
-                    true => "nothing names this file; the next opening removes it",
-                    false => {
-                        "nothing that can be read names this file: do not open the database, \
-                              opening would remove it"
-                    }
-                };
-                self.find(Severity::Warning, FindingKind::Orphan, name, None, what);
+                let what = unnamed_file(loaded.whole);
+                self.find(Finding::warning(FindingKind::Orphan, name, None, what));
             }
         }
     }
-}
-
-/// A key in the form for a message.
-fn shown(key: Option<&[u8]>) -> String {
-    key.map_or("?".to_owned(), |key| format!("`{}`", key.escape_ascii()))
 }
 
 /// Gives `tell` the contradictions among the parts of one chunk.
@@ -412,33 +369,5 @@ fn wrong_in_chunk(
             let (a, b) = (pair[0].table.0, pair[1].table.0);
             tell(format!("base tables {a:#x} and {b:#x} overlap"));
         }
-    }
-}
-
-/// The result of examining a table.
-#[derive(Default)]
-struct TableLook {
-    facts: TableFacts,
-    damages: Vec<TableDamage>,
-    /// The places of its values that lie apart.
-    places: Vec<Apart>,
-}
-
-impl TableVisitor for TableLook {
-    fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
-        self.places.extend(Apart::of(entry.kind, entry.value));
-        ControlFlow::Continue(())
-    }
-
-    fn facts(&mut self, facts: &TableFacts) {
-        self.facts = facts.clone();
-    }
-
-    fn block(&mut self, _facts: &BlockFacts<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn damage(&mut self, damage: TableDamage) {
-        self.damages.push(damage);
     }
 }

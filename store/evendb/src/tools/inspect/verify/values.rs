@@ -5,8 +5,7 @@
 //!
 //! Thread safety: belongs to one check.
 
-use super::super::FindingKind;
-use super::super::Severity;
+use super::super::{Finding, FindingKind, Severity};
 use super::Verifier;
 use crate::commit_log::{Lsn, Proof};
 use crate::op::OpKind;
@@ -114,7 +113,7 @@ impl Verifier<'_, '_> {
                 }
                 Some((kind, what)) => {
                     let what = format!("{what}{so}");
-                    self.find(severity, kind, &name, Some(range), what);
+                    self.find(Finding::new(severity, kind, &name, Some(range), what));
                 }
             }
         }

@@ -66,13 +66,7 @@ impl TableSink for FileSink<'_> {
         }
         self.charge.set(self.out.capacity());
         self.out.set_depth(pace::writes_ahead(&self.core.admission));
-        let written = match is_last {
-            true => self.out.finish(),
-            false => self.out.pass_on(),
-        };
-        written.map_err(|source| {
-            evendb_storage::Error::io(self.out.file().path(), "write an SSTable", source)
-        })
+        TableSink::pass_on(&mut self.out, is_last)
     }
 }
 

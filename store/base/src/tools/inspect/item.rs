@@ -1,38 +1,6 @@
-//! The findings of a look inside a closed database, in words that all engines share, so that a
-//! command shows the findings of both engines in the same way.
-//!
-//! Values only. Each engine decides what it looks at.
+//! One item of a dump: what a stretch of a file says, and where it lies. Values only.
 
 use std::fmt;
-
-/// The progress of an inspection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Progress {
-    /// Bytes looked at.
-    pub done: u64,
-    /// Bytes to look at in all.
-    pub total: u64,
-}
-
-/// How bad a finding is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum Severity {
-    /// Nothing is lost that was known to be durable: leftovers, and ends as a crash leaves them.
-    Warning,
-    /// Bytes are missing, or are not as they were written.
-    Corruption,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Severity::Corruption => "corruption",
-            Severity::Warning => "warning",
-        })
-    }
-}
 
 /// How to dump.
 #[derive(Clone, Debug, Default)]

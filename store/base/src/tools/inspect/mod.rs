@@ -1,0 +1,30 @@
+//! The findings of a look inside a closed database, in words that all engines share, so that a
+//! command shows the findings of both engines in the same way; and what both engines look at alike.
+//!
+//! * `directory` - a database's directory, locked against writers. `manifest` - the frames of a
+//!   manifest, and what is wrong with them. `table` - a table, examined or dumped. `dump` - items
+//!   for the caller of a dump. `item` - one item. `finding` - one thing that is wrong.
+//!
+//! Each engine decides what it looks at. Damage is a finding and not an error.
+
+mod directory;
+mod dump;
+mod finding;
+mod item;
+mod manifest;
+mod table;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;
+
+#[doc(hidden)]
+pub use directory::LockedDirectory;
+#[doc(hidden)]
+pub use dump::{DumpOutput, DumpWords, FramesPart, dump_frames};
+pub use finding::{ChunkName, Finding, FindingKind, Progress, Severity, TablePlace};
+#[doc(hidden)]
+pub use finding::{list, unnamed_file};
+pub use item::{DumpItem, DumpOptions, DumpValue};
+#[doc(hidden)]
+pub use manifest::{ManifestPart, survey_manifest};
+#[doc(hidden)]
+pub use table::{TableLook, dump_table, lost_keys, with_meta, wrong_length};

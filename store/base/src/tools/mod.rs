@@ -1,0 +1,3 @@
+//! What works on a closed database, whichever engine made it.
+
+pub mod inspect;
