@@ -24,11 +24,16 @@
 //! what starts a checkpoint ([`Admission::half_full`] only tells when one is due), and room on the
 //! disk.
 
+#[cfg_attr(any(evendb_loom, evendb_shuttle), path = "pace/models.rs")]
+mod pace;
+mod side;
+
 use crate::metrics::pauses::Waits;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
 use crate::trace;
 use crossbeam_utils::CachePadded;
+use side::Side;
 use std::time::Duration;
 
 /// Why waiting ended without room.
@@ -100,66 +105,6 @@ struct TicketQueue {
     served: u64,
 }
 
-/// One limit, and the bytes of it that are reserved.
-struct Side {
-    used: CachePadded<AtomicU64>,
-    /// The ring's limit rises when the ring gets more room. Relaxed: an old limit is smaller.
-    limit: AtomicU64,
-    /// Whether large requests may go above the limit.
-    stretches: bool,
-}
-
-impl Side {
-    fn new(limit: u64, stretches: bool) -> Side {
-        Side {
-            used: CachePadded::new(AtomicU64::new(0)),
-            limit: AtomicU64::new(limit),
-            stretches,
-        }
-    }
-
-    /// Whether a request may go above the limit. A large one may go to twice the limit: otherwise
-    /// it would find room only after a checkpoint had freed nearly everything, and would wait for
-    /// whole checkpoints. Any request may go above it if nothing else is reserved.
-    #[cold]
-    fn stretches_for(&self, used: u64, bytes: u64) -> bool {
-        let limit = self.limit();
-        let twice = limit.saturating_mul(2);
-        used == 0 || (bytes > limit / 4 && used.saturating_add(bytes) <= twice)
-    }
-
-    /// The sum never exceeds the limit, unless this request may exceed it: other threads would see
-    /// that and queue.
-    #[inline]
-    fn try_take(&self, bytes: u64) -> bool {
-        if bytes == 0 {
-            return true;
-        }
-        let limit = self.limit();
-        let fits = |used: u64| {
-            let sum = used.checked_add(bytes)?;
-            (sum <= limit || (self.stretches && self.stretches_for(used, bytes))).then_some(sum)
-        };
-        // AcqRel: a thread that gets room comes after the threads that gave it back.
-        self.used
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, fits)
-            .is_ok()
-    }
-
-    fn give_back(&self, bytes: u64) {
-        let before = self.used.fetch_sub(bytes, Ordering::AcqRel);
-        assert!(before >= bytes, "more came back than was reserved");
-    }
-
-    fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
-    }
-}
-
 /// The part of a ring's `usable` bytes that is admitted. An eighth is left for the filler at the
 /// end of a lap.
 fn ring_limit(usable: u64) -> u64 {
@@ -221,9 +166,9 @@ impl Admission {
     /// the limits. Called before any put.
     pub(crate) fn adopt(&self, ring_bytes: u64, delta_bytes: u64) {
         if self.has_ring() {
-            self.ring.used.fetch_add(ring_bytes, Ordering::AcqRel);
+            self.ring.adopt(ring_bytes);
         }
-        self.delta.used.fetch_add(delta_bytes, Ordering::AcqRel);
+        self.delta.adopt(delta_bytes);
     }
 
     /// Counts a change of a delta's size, from `before` to `after`, for which nothing was reserved.
@@ -453,9 +398,7 @@ impl Admission {
 
     /// Notes that the ring has grown, and the number of its usable bytes now.
     pub(crate) fn ring_has_grown(&self, usable: u64) {
-        self.ring
-            .limit
-            .fetch_max(ring_limit(usable), Ordering::Relaxed);
+        self.ring.raise_limit(ring_limit(usable));
         // A request that waits may fit now.
         self.give_back(0, 0);
     }
@@ -588,111 +531,6 @@ impl Admission {
             return Some(self.waiters.load(Ordering::Relaxed));
         }
         None
-    }
-}
-
-/// Slowing puts down in proportion to their bytes.
-#[cfg(not(any(evendb_loom, evendb_shuttle)))]
-mod pace {
-    use crate::metrics::pauses::Waits;
-    use crate::sync::thread;
-    use std::cell::Cell;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::{Duration, Instant};
-
-    /// The time that the last quarter of room should last, roughly: a sync took a second on a disk
-    /// that other processes write to.
-    pub(super) const TAU_NANOS: f64 = 0.7e9;
-    /// Two sizes of a quarter, in bytes: up to the first, it is too small to be made to last; from
-    /// the second on it lasts for all of `TAU_NANOS`.
-    pub(super) const QUARTERS: (f64, f64) = ((256 << 10) as f64, (1 << 20) as f64);
-    /// The longest delay of one put; later puts pay for the rest of its bytes.
-    const PAUSE_NANOS_MAX: u64 = 6_000_000;
-
-    /// The moment up to which puts have paid for their bytes. All threads share it, so the rate
-    /// does not depend on their number.
-    pub(super) struct Schedule {
-        start: Instant,
-        paid_until: AtomicU64,
-    }
-
-    impl Default for Schedule {
-        fn default() -> Schedule {
-            Schedule {
-                start: Instant::now(),
-                paid_until: AtomicU64::new(0),
-            }
-        }
-    }
-
-    impl Schedule {
-        #[cold]
-        pub(super) fn slow_down(&self, bytes: u64, nanos_per_byte: f64, waits: &Waits) {
-            let now = self.start.elapsed().as_nanos() as u64;
-            let cost = (bytes as f64 * nanos_per_byte) as u64;
-            // Relaxed: no other data depends on the number. Time without puts is not saved up for
-            // later ones, and only a bounded part of a put's debt is passed on.
-            let pay = |paid: u64| {
-                let until = paid.max(now).saturating_add(cost);
-                Some(until.min(now + 2 * PAUSE_NANOS_MAX))
-            };
-            let until = self
-                .paid_until
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay)
-                .map_or(now, |paid| pay(paid).unwrap_or(now));
-            let pause = until.saturating_sub(now).min(PAUSE_NANOS_MAX);
-            if pause >= SLEEP_NANOS_MIN {
-                waits.time(|| thread::sleep(Duration::from_nanos(pause)));
-            }
-        }
-    }
-
-    /// The kernel hardly sleeps for a shorter time than this.
-    const SLEEP_NANOS_MIN: u64 = 200_000;
-    const SLEEP_NANOS_MAX: u64 = 1_000_000;
-
-    std::thread_local! {
-        /// The moment up to which this thread's puts have paid. While the thread waits for a sync
-        /// or does other things, time passes that moment: a thread that puts no faster than that is
-        /// not delayed.
-        static PAID_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
-    }
-
-    /// Delays this thread by the cube of the pressure (0..=256), up to a microsecond for each byte.
-    #[cold]
-    pub(super) fn slow_down(bytes: u64, pressure: u64, waits: &Waits) {
-        let nanos = bytes.saturating_mul(1000).saturating_mul(pressure.pow(3)) >> 24;
-        let now = Instant::now();
-        let cost = Duration::from_nanos(nanos.min(SLEEP_NANOS_MAX));
-        let pay = |paid: &Cell<Option<Instant>>| {
-            let until = paid.get().map_or(now, |paid| paid.max(now)) + cost;
-            paid.set(Some(until));
-            until
-        };
-        // A thread that ends has no thread-local value any more.
-        let until = PAID_UNTIL.try_with(pay).unwrap_or(now + cost);
-        let owed = until.duration_since(now).as_nanos() as u64;
-        if owed >= SLEEP_NANOS_MIN {
-            waits.time(|| thread::sleep(Duration::from_nanos(owed.min(SLEEP_NANOS_MAX))));
-        }
-    }
-}
-#[cfg(any(evendb_loom, evendb_shuttle))]
-mod pace {
-    pub(super) const TAU_NANOS: f64 = 1.0;
-    pub(super) const QUARTERS: (f64, f64) = (0.0, 1.0);
-
-    #[derive(Default)]
-    pub(super) struct Schedule;
-
-    impl Schedule {
-        pub(super) fn slow_down(&self, _: u64, _: f64, _: &crate::metrics::pauses::Waits) {
-            crate::sync::thread::yield_now();
-        }
-    }
-
-    pub(super) fn slow_down(_bytes: u64, _pressure: u64, _waits: &crate::metrics::pauses::Waits) {
-        crate::sync::thread::yield_now();
     }
 }
 
