@@ -103,6 +103,7 @@ impl Value {
     }
 
     /// The value of a record of a delta.
+    #[inline]
     pub(crate) fn of_record(record: RecordRef) -> Value {
         let (range, kind) = (record.shown(), record.kind());
         if range.is_empty() {

@@ -240,7 +240,10 @@ impl View {
     /// The record of the deltas that decides.
     #[inline]
     fn search_deltas<'v>(&'v self, lookup: &Lookup<'_>, guard: &'v Guard) -> Option<&'v Record> {
-        decide(self.deltas().map(|delta| delta.newest(lookup, guard)))
+        // The first one stands outside of the loop: most gets end here, and then there is no loop.
+        let mut deltas = self.deltas();
+        let newest = deltas.next()?.newest(lookup, guard);
+        newest.or_else(|| decide(deltas.map(|delta| delta.newest(lookup, guard))))
     }
 
     /// The rest of a search in RAM for a key in the range deletion `cover`, which the reader sees.
