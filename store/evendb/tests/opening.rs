@@ -700,9 +700,9 @@ fn with_a_log(vfs: &SimVfs, value_bytes: usize, records: u32) -> Db {
     db
 }
 
-/// Once, the first get in a chunk after an opening read all of the chunk's log, for the log's index.
-/// With 16 GiB of data, 2 GiB of logs were read in the first six seconds, in which gets did a
-/// hundredth of their rate.
+/// Once, the first get in a chunk after an opening read all of the chunk's log, for the log's
+/// index. With 16 GiB of data, 2 GiB of logs were read in the first six seconds, in which gets did
+/// a hundredth of their rate.
 #[test]
 fn gets_after_an_opening_ask_the_runs_of_a_log_and_do_not_read_the_log() {
     for (value_bytes, records) in [(500, 100), (100, 1000)] {

@@ -10,8 +10,8 @@ pub const LONG_TESTS: &[(&str, &str)] = &[];
 /// Functions with more than six arguments.
 pub const MANY_ARGUMENTS: &[(&str, &str)] = &[];
 
-/// Functions whose arguments a trait of another crate's author says: FUSE, and a planner of queries.
-/// They are no breaches, but must be found here as well.
+/// Functions whose arguments a trait of another crate's author says: FUSE, and a planner of
+/// queries. They are no breaches, but must be found here as well.
 pub const SIGNATURES_OF_OTHERS: &[(&str, &str)] = &[
     ("proof/powercut/src/server.rs", "fallocate"),
     ("proof/powercut/src/server.rs", "read"),

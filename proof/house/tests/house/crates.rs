@@ -1,5 +1,5 @@
-//! The order of crates: the table "Crates" of ARCHITECTURE.md, lowest first. A crate depends only on
-//! crates of rows above its own. Not here: the rooms in a crate (`rooms`).
+//! The order of crates: the table "Crates" of ARCHITECTURE.md, lowest first. A crate depends only
+//! on crates of rows above its own. Not here: the rooms in a crate (`rooms`).
 
 use super::source::first_name;
 

@@ -149,7 +149,8 @@ fn members(of: &str) -> usize {
     count
 }
 
-/// Whether a bracket behind this text holds what a closure or a function takes, or is what it gives.
+/// Whether a bracket behind this text holds what a closure or a function takes, or is what it
+/// gives.
 fn is_closure(before: &str) -> bool {
     let name = words(before).last().filter(|word| before.ends_with(word));
     let is_lifetime = name.is_some_and(|name| before[..before.len() - name.len()].ends_with('\''));

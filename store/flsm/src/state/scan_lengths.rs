@@ -14,10 +14,10 @@
 //! part of the records that the scan shows. The parts are uneven, so the window is twice the even
 //! part.
 //!
-//! All threads share the lengths. One scan in 16, chosen at random, is counted (`read/looks.rs`), so
-//! that threads do not wait for each other. Of two updates at once one may be lost. The mean orders nothing else,
-//! and it decides only how much is read at once. So it is no atomic that shuttle replaces:
-//! shuttle's schedules would then depend on chance.
+//! All threads share the lengths. One scan in 16, chosen at random, is counted (`read/looks.rs`),
+//! so that threads do not wait for each other. Of two updates at once one may be lost. The mean
+//! orders nothing else, and it decides only how much is read at once. So it is no atomic that
+//! shuttle replaces: shuttle's schedules would then depend on chance.
 
 use evendb_storage::table::PAGE_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -34,8 +34,7 @@ use evendb_storage::codec::hash_key;
 /// The number of edits that may wait for upkeep to make them durable.
 const QUEUED_EDITS_MAX: usize = 64;
 
-/// If a log is at most one part in this number of its base, it is rewritten with the base only for
-/// another reason.
+/// A log of at most one part in this number of its base is by itself no reason to rewrite the base.
 const LOG_PART_SMALL: u64 = 32;
 
 /// A chunk whose base got nothing for this many checkpoints counts as no longer growing.
@@ -63,8 +62,8 @@ pub(crate) fn flush_manifest(context: &JobContext<'_>) -> Result<()> {
 }
 
 /// Looks at a chunk until it needs nothing more, and returns whether anything was done. After an
-/// error of kind `NoSpace` it is tried again later; any other error has marked the chunk or latched
-/// the database.
+/// error of kind `NoSpace` it is tried again later; any other error has marked the chunk as
+/// damaged, or latched the database.
 pub(crate) fn maintain(context: &JobContext<'_>, chunk: &Arc<Chunk>) -> Result<bool> {
     let &JobContext { core, memory, .. } = context;
     let Some(keyspace) = context.catalog.keyspace_of(chunk) else {
@@ -125,8 +124,8 @@ pub(crate) fn maintain(context: &JobContext<'_>, chunk: &Arc<Chunk>) -> Result<b
 
 /// Where calls wait for reorganisation, this makes the disk read the tables of `chunk`, which is
 /// about to be rewritten, and then the tables of the next chunk in the queue, while `chunk` is
-/// merged. So the next rewrite finds its tables in the system's cache, which holds at most one
-/// chunk ahead for each worker.
+/// merged. So the next rewrite finds its tables in the system's cache. At most one chunk for each
+/// worker is read ahead.
 fn ask_ahead(context: &JobContext<'_>, chunk: &Arc<Chunk>) {
     let &JobContext { core, work, .. } = context;
     let Some(next) = work.next_to_ask(core.options.workers, core.admission.is_behind()) else {
@@ -195,8 +194,8 @@ fn split(
     rewrite::rewrite(context, keyspace, std::slice::from_ref(chunk))
 }
 
-/// Low keys that group the base's tables into chunks of up to the rebalance size, without
-/// cutting through any table or run.
+/// Low keys that group the base's tables into chunks of up to eight tenths of the chunk limit. No
+/// cut goes through a table, nor through a run of a log that is not small.
 fn cuts_between_tables(core: &Core, chunk: &Chunk, view: &View) -> Option<Vec<Vec<u8>>> {
     let group_max = core.options.chunk_bytes_max() * 8 / 10;
     let whole = |key: &[u8]| {
@@ -283,7 +282,8 @@ fn decide(
     let live = stats.live_bytes_estimate;
     let whole_at = chunk.whole_at_bytes.load(Ordering::Relaxed);
     if live > limits.chunk_bytes_max && (live <= whole_at * 5 / 4 || !splittable(chunk, view)) {
-        // One key, however large, stays one chunk.
+        // One key, however large, stays one chunk. So does a chunk that could not be split and has
+        // grown by less than a quarter since.
         limits.chunk_bytes_max = u64::MAX;
     }
     pick(&stats, &limits)
@@ -393,12 +393,13 @@ fn values_apart(tables: &mut dyn Iterator<Item = &Arc<TableHandle>>) -> u64 {
 /// rewritten before, or has no base. Where chunks were loaded in order, their logs grow from
 /// nothing at the same time. If all logs reached their limits at once, workers would idle until
 /// then, and puts would wait for all of them afterwards. The limit falls with the square of the
-/// bytes that all logs hold together (rebalance/space.rs). The share is the cube of an even spread,
-/// so the first chunks are rewritten at half of the space for logs, and the last ones a little
-/// above all of it.
+/// bytes that all logs hold together (rebalance/space.rs): limit = share * c / bytes^2. So a chunk
+/// is rewritten when these bytes reach the cube root of share * c. The share is the cube of an even
+/// spread, so the first chunks are rewritten at half of the space for logs, and the last ones a
+/// little above all of it.
 fn first_limit_part(chunk: &Chunk, funk: &Funk) -> Option<f32> {
-    // Only data that arrived in order lies in the container; a rewrite makes files. So this is
-    // known after an opening too, and an aged database has no chunk to rewrite early.
+    // Of a base's tables, only those that joined it lie in the container; a rewrite makes files. So
+    // this is known after an opening too, and an aged database has no chunk to rewrite early.
     let joined = |table: &Arc<TableHandle>| table.part.place != Place::File;
     let loaded = !funk.base.is_empty() && funk.base.iter().all(joined);
     loaded.then(|| {
@@ -439,7 +440,7 @@ pub(crate) fn will_shrink(view: &View) -> bool {
     output_bytes(view) * 4 / 3 <= files.map(|table| table.part_len()).sum()
 }
 
-/// About the number of bytes that a rewrite of the chunk writes.
+/// About how many bytes a rewrite of the chunk writes.
 pub(crate) fn output_bytes(view: &View) -> u64 {
     let metas = || view.funk.tables().map(|table| &table.part.meta);
     match view.whole_munk() {

@@ -85,8 +85,8 @@ pub(crate) struct MemoryPolicy {
     /// Chunks that had spans in RAM at the last round: spans that may go are looked for here.
     residents: Mutex<Residents>,
     warming: Mutex<Warming>,
-    /// The least reads of a chunk, as an `f32`'s bits, for which it gets a munk that counts reads
-    /// of its spans.
+    /// A chunk with at least this many reads gets a munk without images, which only counts. The
+    /// bits of an `f32`.
     list_heat_min: AtomicU32,
     /// There is room for the munks of two chunks in three. Each round sets it.
     most_fit: AtomicBool,
@@ -95,7 +95,8 @@ pub(crate) struct MemoryPolicy {
     /// Bytes of the munks that readers see: as the last round found it, adjusted by later loads and
     /// evictions.
     munk_bytes: AtomicU64,
-    /// Bytes that munks have given up and that are not free yet, as far as the policy counts them.
+    /// Memory that munks have given up and nobody else can use yet: pages that users keep, holes of
+    /// slabs. It rises slowly (`round.rs`).
     no_munks_bytes: AtomicU64,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     copies_values: AtomicBool,
@@ -104,8 +105,8 @@ pub(crate) struct MemoryPolicy {
     round_chunks: AtomicU32,
     /// The factor by which the next round multiplies chunks' decayed counts, as an `f32`'s bits.
     heat_left: AtomicU32,
-    /// Rounds in which puts waited for reorganisation, minus rounds in which they did not, within
-    /// bounds. It tells for how long puts have been too many for reorganisation.
+    /// Up by one in each round in which puts waited for reorganisation, down by one in each other,
+    /// within bounds. A large number means that reorganisation has long been too slow.
     pressed_rounds: AtomicU32,
 }
 

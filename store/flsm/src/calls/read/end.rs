@@ -26,8 +26,8 @@ use evendb_storage::table::{ReadAhead, Target};
 use evendb_storage::{EntryRef, Kind, Version};
 
 /// A seek reads `SEEK_BLOCKS` blocks of each table. A scan that goes on reads the number of pages
-/// that scans are expected to need ([`ScanLengths`](crate::scan_lengths::ScanLengths)), and then more
-/// and more, up to `PAGES_MAX` pages.
+/// that scans are expected to need ([`ScanLengths`](crate::scan_lengths::ScanLengths)), and then
+/// more and more, up to `PAGES_MAX` pages.
 const SEEK_BLOCKS: usize = 1;
 const PAGES_MAX: usize = 32;
 

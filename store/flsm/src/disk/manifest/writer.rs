@@ -209,8 +209,8 @@ impl Manifest {
     }
 }
 
-/// The secret of a database that has none. Where it is fixed, as in tests, a seed must give the same
-/// steps again.
+/// The secret of a database that has none. Where it is fixed, as in tests, a seed must give the
+/// same steps again.
 pub(super) fn draw_guard_secret(is_fixed: bool) -> io::Result<u64> {
     match is_fixed {
         true => Ok(1),

@@ -162,8 +162,8 @@ impl<'c> Search<'c> {
         Ok(())
     }
 
-    /// Asks the deltas; `durable_count` says whether durable ones are among them. Returns whether it
-    /// is known what lies beneath the operands.
+    /// Asks the deltas; `durable_count` says whether durable ones are among them. Returns whether
+    /// it is known what lies beneath the operands.
     fn ask_deltas(
         &mut self,
         view: &View,

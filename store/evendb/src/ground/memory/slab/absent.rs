@@ -1,5 +1,5 @@
-//! In place of slabs where there are none: on other systems than Linux, and in models. No object has
-//! a slab, because the general allocator serves all of them.
+//! In place of slabs where there are none: on other systems than Linux, and in models. No object
+//! has a slab, because the general allocator serves all of them.
 
 use std::ptr::NonNull;
 

@@ -94,8 +94,9 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
 }
 
 /// Removes from the munk the records that range deletions up to version `limit` hide, so that its
-/// spans stay when these deletions leave ([`crate::rebalance::layout::leave_covers`]). The deletions are in
-/// the manifest, and every reader reads at `limit` or above. The caller holds the token.
+/// spans stay when these deletions leave ([`crate::rebalance::layout::leave_covers`]). The
+/// deletions are in the manifest, and every reader reads at `limit` or above. The caller holds the
+/// token.
 ///
 /// No range deletion of such a version comes later: everything in the manifest belongs to a
 /// complete checkpoint. No later durable delta has records that these deletions hide either: the

@@ -1,4 +1,5 @@
-//! The plan of a refill: its chunk, which layers it reads there below the deltas, and where it ends.
+//! The plan of a refill: its chunk, which layers it reads there below the deltas, and where it
+//! ends.
 //!
 //! ```text
 //!   keys of a chunk   |  span in RAM  |   absent   | in RAM, deleted |
