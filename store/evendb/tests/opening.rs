@@ -673,7 +673,11 @@ fn without_caches(vfs: &SimVfs) -> Db {
     let options = Options::new().vfs(Arc::new(vfs.clone())).workers(0);
     let options = options.memory_budget(16 << 20);
     let options = options.advanced(|advanced| advanced.munks(false).row_cache(false));
-    options.open("/db").unwrap()
+    options.open("/db").expect("opens")
+}
+
+fn key_of(number: u32) -> String {
+    format!("{number:06}")
 }
 
 /// A chunk with a base and a log of three runs: records of 500 bytes make keyed runs of 100
@@ -682,20 +686,20 @@ fn without_caches(vfs: &SimVfs) -> Db {
 fn with_a_log(vfs: &SimVfs, value_bytes: usize, records: u32) -> Db {
     let db = without_caches(vfs);
     for number in 0..20 * records {
-        db.put(number.to_be_bytes(), vec![0; value_bytes]).unwrap();
+        db.put(key_of(number), vec![0; value_bytes]).expect("puts");
     }
-    db.compact().unwrap();
+    db.compact().expect("compacts");
     for round in 1..=3 {
         for number in (round..20 * records).step_by(20) {
-            db.put(number.to_be_bytes(), vec![round as u8; value_bytes])
-                .unwrap();
+            db.put(key_of(number), vec![round as u8; value_bytes])
+                .expect("puts");
         }
         if round == 3 {
             for number in (0..20 * records).step_by(200) {
-                db.delete(number.to_be_bytes()).unwrap();
+                db.delete(key_of(number)).expect("deletes");
             }
         }
-        db.flush().unwrap();
+        db.flush().expect("flushes");
     }
     db
 }
@@ -707,12 +711,13 @@ fn with_a_log(vfs: &SimVfs, value_bytes: usize, records: u32) -> Db {
 fn gets_after_an_opening_ask_the_runs_of_a_log_and_do_not_read_the_log() {
     for (value_bytes, records) in [(500, 100), (100, 1000)] {
         let vfs = SimVfs::new(1);
-        with_a_log(&vfs, value_bytes, records).close().unwrap();
+        let db = with_a_log(&vfs, value_bytes, records);
+        db.close().expect("closes");
         let db = without_caches(&vfs);
         assert!(db.stats().log_runs >= 3, "{}", db.stats().log_runs);
         let gets = 20 * records;
         for number in 0..gets {
-            let found = db.get(number.to_be_bytes()).unwrap();
+            let found = db.get(key_of(number)).expect("gets");
             let expected = match number {
                 number if number % 200 == 0 => None,
                 number if (1..=3).contains(&(number % 20)) => Some((number % 20) as u8),
