@@ -13,7 +13,7 @@ use evendb_base::sync::Arc;
 use std::ops::RangeBounds;
 
 /// A compaction that finds no room on the disk is tried at most this many times.
-const PASSES_MAX: usize = 4;
+const PASSES_MAX: usize = 16;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
