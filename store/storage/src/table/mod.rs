@@ -149,6 +149,12 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
+    /// Whether a key from `low` to `high`, both included, may lie in the table, as far as its least
+    /// and its greatest key tell.
+    pub fn meets(&self, low: &[u8], high: &[u8]) -> bool {
+        *self.min_key <= *high && *low <= *self.max_key
+    }
+
     /// Whether a table can have these properties. Numbers that no table reaches would make sums
     /// over all tables too great.
     pub fn is_possible(&self) -> bool {

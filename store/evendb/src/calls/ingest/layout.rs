@@ -17,7 +17,6 @@
 use crate::chunk::KeyRange;
 use crate::funk::Funk;
 use crate::manifest::edit::{Part, Role};
-use evendb_storage::table::TableMeta;
 
 /// A chunk that replaces an old one, or a part of it.
 pub(super) struct NewChunk {
@@ -51,10 +50,9 @@ pub(super) fn chunks_of(
     }));
     let mut run_end = funk.run_end;
     for part in ingested {
-        let meets = |table: &TableMeta| {
-            table.min_key <= part.meta.max_key && part.meta.min_key <= table.max_key
-        };
-        let role = match funk.tables().any(|table| meets(&table.part.meta)) {
+        let meta = &part.meta;
+        let mut tables = funk.tables().map(|table| &table.part.meta);
+        let role = match tables.any(|table| table.meets(&meta.min_key, &meta.max_key)) {
             false => Role::Base,
             true => {
                 overlapping(part);

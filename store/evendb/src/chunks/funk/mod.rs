@@ -366,20 +366,18 @@ impl Funk {
         Ok(found)
     }
 
-    /// The runs whose keys reach from below `key` to above it, newest first.
+    /// The runs in which the key may lie, as far as their least and greatest keys tell, newest
+    /// first.
     fn runs_around(&self, key: &[u8]) -> impl Iterator<Item = &Run> {
-        self.runs.iter().rev().filter(move |run| {
-            let meta = &run.table.part.meta;
-            *meta.min_key <= *key && *key <= *meta.max_key
-        })
+        let runs = self.runs.iter().rev();
+        runs.filter(move |run| run.table.part.meta.meets(key, key))
     }
 
     /// The runs that may have the key, open, newest first; `None` if one of them does not tell
     /// without a read whether it has the key.
     fn telling_runs(&self, key: &[u8]) -> Result<Option<SmallVec<[Arc<Table>; 8]>>> {
         // The disk reads all their ends at once.
-        let closed = self.runs_around(key).filter(|run| !run.table.is_open());
-        closed.for_each(|run| run.table.will_open());
+        self.runs_around(key).for_each(|run| run.table.will_open());
         let mut open = SmallVec::new();
         for run in self.runs_around(key) {
             let table = run.table.open()?;

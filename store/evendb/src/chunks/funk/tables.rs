@@ -217,7 +217,7 @@ impl TableHandle {
     /// Tells the system that the table will be opened soon. A hint.
     pub(crate) fn will_open(&self) {
         // Opening a file takes as long as the reads that would be spared.
-        if matches!(self.part.place, Place::Extent { .. }) && self.opened.get().is_none() {
+        if matches!(self.part.place, Place::Extent { .. }) && !self.is_open() {
             self.will_need_of_file(self.part.meta.len - self.tail_bytes());
         }
     }

@@ -111,10 +111,8 @@ impl<'a> Joining<'a> {
     }
 
     fn log_has_none(&self, table: &TableMeta, keys: &[(RamHash, usize)]) -> bool {
-        let reaches =
-            |meta: &TableMeta| *meta.min_key <= *table.max_key && *table.min_key <= *meta.max_key;
-        let mut runs = self.funk.runs.iter();
-        if !runs.any(|run| reaches(&run.table.part.meta)) {
+        let mut runs = self.funk.runs.iter().map(|run| &run.table.part.meta);
+        if !runs.any(|run| run.meets(&table.min_key, &table.max_key)) {
             return true;
         }
         let load = self.of.core.options.chunk_bytes_max() / LOG_LOADED_PART;

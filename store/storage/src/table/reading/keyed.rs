@@ -13,6 +13,7 @@
 
 use crate::key_hash::FilterHash;
 use crate::table::Table;
+use std::ops::Range;
 
 impl Table {
     /// Whether the index has all keys of the table: each block holds one.
@@ -49,15 +50,20 @@ impl Table {
 
     /// Whether a [keyed](Table::is_keyed) table has keys from `low` to below `high`. It reads
     /// nothing.
-    pub fn has_keys_between(&self, low: &[u8], high: Option<&[u8]>) -> bool {
+    pub fn has_keys_between(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> bool {
         debug_assert!(self.is_keyed, "the index does not have all keys");
-        self.index.find(low) < high.map_or(self.index.len(), |high| self.index.find(high))
+        !self.blocks_of_keys(low, high).is_empty()
+    }
+
+    /// The blocks with keys from `low` to below `high`.
+    fn blocks_of_keys(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Range<usize> {
+        let place = |key| self.index.find(key);
+        low.map_or(0, place)..high.map_or(self.index.len(), place)
     }
 
     /// Tells the system that the blocks with keys from `low` to below `high` will be read soon.
     /// There may be none.
     pub fn will_need_keys(&self, low: Option<&[u8]>, high: Option<&[u8]>) {
-        let place = |key| self.index.find(key);
-        self.will_need_blocks(low.map_or(0, place)..high.map_or(self.index.len(), place));
+        self.will_need_blocks(self.blocks_of_keys(low, high));
     }
 }

@@ -42,10 +42,6 @@ fn dead_from(meta: &TableMeta) -> Option<Time> {
     all.then_some(meta.last_expiry)
 }
 
-fn overlap(a: &TableMeta, b: &TableMeta) -> bool {
-    *a.min_key <= *b.max_key && *b.min_key <= *a.max_key
-}
-
 /// The tables of a view that may go; the number of tables that stay.
 fn plan(clock: &Clock, view: &View) -> Option<(HashSet<TableId>, usize)> {
     if !clock.expiry.is_in_use() {
@@ -66,7 +62,11 @@ fn plan(clock: &Clock, view: &View) -> Option<(HashSet<TableId>, usize)> {
     for table in view.funk.base.iter().chain(runs) {
         let meta = &*table.part.meta;
         let is_dead = dead_from(meta).is_some_and(|from| from <= time);
-        match is_dead && !left.iter().any(|older| overlap(older, meta)) {
+        match is_dead
+            && !left
+                .iter()
+                .any(|older| older.meets(&meta.min_key, &meta.max_key))
+        {
             true => drop(gone.insert(table.part.table)),
             false => left.push(meta),
         }

@@ -88,11 +88,13 @@ pub(crate) fn sources_within<'v>(
     let mut needed = Vec::new();
     for (table, bytes) in tables {
         let table = table.open()?;
+        if table.is_keyed() && !table.has_keys_between(Some(low), high) {
+            continue;
+        }
         match table.is_keyed() {
-            true if !table.has_keys_between(low, high) => continue,
-            true => table.will_need_keys(Some(low), high),
+            true if several => table.will_need_keys(Some(low), high),
             false if several => table.will_need_from(Some(low), table.blocks_in(bytes)),
-            false => {}
+            _ => {}
         }
         needed.push((table, bytes));
     }
