@@ -80,8 +80,8 @@ pub use metrics::{Figure, FigureKind, FigureUnit};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
 pub use opening::destroy::destroy;
 pub use options::{
-    Advanced, CompactionFilter, Compression, Durability, FilterDecision, KeyspaceOptions,
-    LogSearch, Options,
+    Advanced, CompactionFilter, Compression, Durability, FilterDecision, GuardOptions,
+    KeyspaceOptions, Layout, LogSearch, Options,
 };
 pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};

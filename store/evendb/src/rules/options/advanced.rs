@@ -2,6 +2,7 @@
 //! between ways of working that experiments compare.
 
 use super::keyspace::{APART_LIMITS, BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
+use super::layout::GuardOptions;
 use super::{refuse, within};
 use crate::encryption::{KeyProvider, Provider};
 use crate::error::Result;
@@ -85,6 +86,7 @@ pub struct Advanced {
     pub(crate) values_apart_from: Option<u32>,
     pub(crate) value_file_bytes: u64,
     pub(crate) value_file_live_percent: u32,
+    pub(crate) guards: GuardOptions,
     pub(crate) wait_for_lock: Duration,
     pub(crate) wall_clock: Arc<dyn WallClock>,
     pub(crate) encryption: Option<Provider>,
@@ -112,6 +114,7 @@ impl Advanced {
             values_apart_from: None,
             value_file_bytes: 64 << 20,
             value_file_live_percent: 50,
+            guards: GuardOptions::new(),
             wait_for_lock: LOCK_PATIENCE,
             wall_clock: Arc::new(SystemWallClock),
             encryption: None,
@@ -275,6 +278,13 @@ impl Advanced {
 }
 
 impl Advanced {
+    /// Settings of keyspaces with the layout [`Layout::Guards`](crate::Layout::Guards): `set` takes
+    /// the current settings and returns the new ones.
+    pub fn guards(mut self, set: impl FnOnce(GuardOptions) -> GuardOptions) -> Self {
+        self.guards = set(self.guards);
+        self
+    }
+
     /// The provider of the key of an encrypted database. A new database is encrypted if there is a
     /// provider. Default: none. It needs the feature `encryption`; other builds refuse it as
     /// [`Unsupported`](crate::ErrorKind::Unsupported). docs/encryption.md says what encryption
@@ -349,6 +359,7 @@ impl Advanced {
             self.value_file_bytes,
             (4 << 10, 1 << 40),
         )?;
+        self.guards.check()?;
         let percent = u64::from(self.value_file_live_percent);
         within("value_file_live_percent", percent, (0, 90))?;
         if let Some(files) = self.open_files_max {

@@ -3,6 +3,7 @@
 //! Each option that is chosen is a property of the keyspace, which the manifest keeps:
 //! ```text
 //! evendb.option.compression           none | lz4 | zstd:level
+//! evendb.option.layout                guards | chunks; chunks where nothing is recorded
 //! evendb.option.filter_bits_per_key   decimal
 //! evendb.option.block_bytes           decimal
 //! evendb.option.row_cache             on | off
@@ -15,7 +16,7 @@
 //!
 //! Thread safety: plain data. Not here: when properties are written and read.
 
-use super::{Compression, Options, within};
+use super::{Compression, Layout, Options, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_operator::ready::Merges;
 use crate::merge_operator::{MergeOperator, Operator};
@@ -57,6 +58,7 @@ pub(crate) const OPTION_PREFIX: &str = "evendb.option.";
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct KeyspaceOptions {
+    pub(crate) layout: Option<Layout>,
     pub(crate) compression: Option<Compression>,
     pub(crate) filter_bits_per_key: Option<u32>,
     pub(crate) block_bytes: Option<usize>,
@@ -107,6 +109,10 @@ impl KeyspaceOptions {
 
 setters! {
 impl KeyspaceOptions {
+    /// How its records lie on the disk. Chosen when the keyspace is made; it cannot be changed. See
+    /// [`Options::layout`].
+    pub fn layout(mut self, layout: Layout) => Some(layout);
+
     /// Compression of its tables and logs. See [`Options::compression`].
     pub fn compression(mut self, compression: Compression) => Some(compression);
 
@@ -157,6 +163,15 @@ impl KeyspaceOptions {
         self
     }
 
+    /// The options of a keyspace that is made with these, in a database with `options`.
+    pub(crate) fn of_new(&self, options: &Options) -> KeyspaceOptions {
+        let guards = (options.layout == Layout::Guards).then_some(Layout::Guards);
+        KeyspaceOptions {
+            layout: self.layout.or(guards),
+            ..self.clone()
+        }
+    }
+
     /// The chosen options by name, with their values in the form that is recorded.
     pub fn chosen(&self) -> impl Iterator<Item = (&'static str, String)> {
         let each = self.values().into_iter();
@@ -203,9 +218,10 @@ impl KeyspaceOptions {
     }
 
     /// Every option by its name, with its value if it is chosen.
-    fn values(&self) -> [(&'static str, Option<String>); 7] {
+    fn values(&self) -> [(&'static str, Option<String>); 8] {
         let on_or_off = |yes: bool| if yes { "on" } else { "off" }.to_owned();
         [
+            (LAYOUT, self.layout.map(|layout| layout.to_string())),
             (
                 "compression",
                 self.compression.map(|compression| compression.to_string()),
@@ -268,6 +284,7 @@ impl KeyspaceOptions {
     /// makes sense.
     fn set(&mut self, option: &str, text: &str) -> Option<()> {
         match option {
+            LAYOUT => self.layout = Some(text.parse().ok()?),
             "compression" => self.compression = Some(text.parse().ok()?),
             "filter_bits_per_key" => self.filter_bits_per_key = Some(text.parse().ok()?),
             "block_bytes" => self.block_bytes = Some(text.parse().ok()?),
@@ -292,6 +309,11 @@ impl KeyspaceOptions {
         &self,
         recorded: &KeyspaceOptions,
     ) -> Option<(&'static str, Option<String>, String)> {
+        // A keyspace for which no layout is recorded has chunks.
+        let recorded = KeyspaceOptions {
+            layout: Some(recorded.layout.unwrap_or_default()),
+            ..recorded.clone()
+        };
         let pairs = self.values().into_iter().zip(recorded.values());
         pairs
             .filter(|((_, asked), (_, there))| asked.is_some() && asked != there)
@@ -324,6 +346,7 @@ const TTL_LIMITS: (u64, u64) = (1, u64::MAX);
 /// time.
 pub(super) const APART_LIMITS: (u64, u64) = (1, u32::MAX as u64);
 
+const LAYOUT: &str = "layout";
 const MERGE_OPERATOR: &str = "merge_operator";
 
 #[cfg(test)]
@@ -340,6 +363,7 @@ mod tests {
     #[test]
     fn options_are_what_their_properties_say() {
         let all = KeyspaceOptions::new()
+            .layout(Layout::Guards)
             .compression(Compression::Lz4)
             .filter_bits_per_key(10)
             .block_bytes(8192)
@@ -356,7 +380,7 @@ mod tests {
             let back = KeyspaceOptions::of_properties(&properties(&options));
             assert_eq!(back, Ok(options));
         }
-        assert_eq!(properties(&all).len(), 7);
+        assert_eq!(properties(&all).len(), 8);
         let text = &properties(&all)["evendb.option.compression"];
         assert_eq!(text, b"lz4");
     }

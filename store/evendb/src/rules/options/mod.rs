@@ -7,6 +7,7 @@ mod compression;
 mod departure;
 mod filter;
 mod keyspace;
+mod layout;
 
 pub use self::advanced::{Advanced, LogSearch};
 pub(crate) use self::advanced::{MunkPolicy, RowPolicy};
@@ -15,6 +16,7 @@ pub use self::departure::Departure;
 pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
+pub use self::layout::{GuardOptions, Layout};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
@@ -68,6 +70,7 @@ pub struct Options {
     pub(crate) read_only: bool,
     pub(crate) accept_log_loss: bool,
     pub(crate) compression: Compression,
+    pub(crate) layout: Layout,
     pub(crate) space_amplification: f64,
     pub(crate) workers: usize,
     pub(crate) stats_interval: Duration,
@@ -113,6 +116,7 @@ impl Options {
             read_only: false,
             accept_log_loss: false,
             compression: Compression::None,
+            layout: Layout::Chunks,
             space_amplification: SPACE_AMPLIFICATION,
             workers: workers_default(),
             stats_interval: Duration::from_secs(1),
@@ -195,6 +199,11 @@ impl Options {
     /// Compression of SSTables and logs. Default: [`Compression::None`]. Existing tables keep their
     /// compression until they are rewritten, and are read whatever is chosen here.
     pub fn compression(mut self, compression: Compression);
+
+    /// The layout of keyspaces that are made without one of their own
+    /// ([`KeyspaceOptions::layout`]); the default keyspace of a new database is one of them.
+    /// Default: [`Layout::Chunks`]. Existing keyspaces keep the layout with which they were made.
+    pub fn layout(mut self, layout: Layout);
 
     /// How much larger than its live data the database may be on disk on average, without the
     /// commit log, from 1.01 to 10. Default: 1.25. The part above 1 goes to the logs of chunks.

@@ -24,7 +24,7 @@ use crate::funk::container;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Manifest};
 use crate::manifest::{ChunkId, KeyspaceId};
-use crate::options::{Durability, Options};
+use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::sync::Arc;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, Vfs};
@@ -103,6 +103,7 @@ pub(super) fn create(
         KeyspaceId(state.next_keyspace),
         DEFAULT_KEYSPACE,
         ChunkId(1),
+        &KeyspaceOptions::new().of_new(options),
     ) {
         state
             .apply(change)

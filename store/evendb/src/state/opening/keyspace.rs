@@ -23,20 +23,20 @@ pub(crate) fn new_keyspace(
 ) -> (Arc<KeyspaceState>, Vec<Change>) {
     let id = KeyspaceId(disk.manifest().with_state(|state| state.next_keyspace));
     let (state, chunk_id) = empty_keyspace(core, disk, name, id);
-    let mut changes = keyspace_changes(id, name, chunk_id);
+    let mut properties = state.properties.lock();
     let chosen = options.to_properties();
-    for (name, value) in chosen.filter_map(|(name, value)| Some((name, value?))) {
-        state.properties.lock().insert(name.clone(), value.clone());
-        changes.push(Change::SetProperty {
-            keyspace: id,
-            name,
-            value: Some(value),
-        });
-    }
-    (state, changes)
+    properties.extend(chosen.filter_map(|(name, value)| Some((name, value?))));
+    drop(properties);
+    (state, keyspace_changes(id, name, chunk_id, options))
 }
 
-pub(super) fn keyspace_changes(id: KeyspaceId, name: &str, chunk: ChunkId) -> Vec<Change> {
+/// The edit that makes a keyspace known, with one chunk.
+pub(super) fn keyspace_changes(
+    id: KeyspaceId,
+    name: &str,
+    chunk: ChunkId,
+    options: &KeyspaceOptions,
+) -> Vec<Change> {
     let record = ChunkRecord {
         id: chunk,
         keyspace: id,
@@ -45,10 +45,17 @@ pub(super) fn keyspace_changes(id: KeyspaceId, name: &str, chunk: ChunkId) -> Ve
         covers: Vec::new(),
     };
     let name = name.to_owned();
-    vec![
+    let mut changes = vec![
         Change::CreateKeyspace { id, name },
         Change::SetChunk(record),
-    ]
+    ];
+    let chosen = options.to_properties().filter(|(_, value)| value.is_some());
+    changes.extend(chosen.map(|(name, value)| Change::SetProperty {
+        keyspace: id,
+        name,
+        value,
+    }));
+    changes
 }
 
 /// A keyspace with one empty chunk, and that chunk's id; in memory only.

@@ -14,8 +14,8 @@ impl Db {
     /// otherwise is refused. An option that is not chosen stays as it is.
     /// [`keyspace`](Self::keyspace) opens the keyspace whatever its options are.
     ///
-    /// The default keyspace is made with the database, without options; [`Keyspace::set_options`]
-    /// gives it some.
+    /// The default keyspace is made with the database, with no option but a layout
+    /// ([`Options::layout`](crate::Options::layout)); [`Keyspace::set_options`] gives it some.
     ///
     /// # Errors
     /// `InvalidArgument` for an option outside of its limits, and for one that an existing keyspace
@@ -66,7 +66,7 @@ impl Keyspace {
     }
 
     /// Sets all its options. An option that `options` does not choose follows the database from now
-    /// on, except a merge operator, which stays and which no other one can replace. The options
+    /// on, except layout and merge operator, which stay and which no other one can replace. The options
     /// survive power loss on return, and hold for tables that are written from then on.
     ///
     /// ```
@@ -93,7 +93,9 @@ impl Keyspace {
         options.check()?;
         let engine = &self.handle.engine;
         let mut options = options.clone();
-        if let Some(there) = self.options()?.merge_operator {
+        let there = self.options()?;
+        self.keep_layout(&mut options, &there)?;
+        if let Some(there) = there.merge_operator {
             let asked = options.merge_operator.get_or_insert_with(|| there.clone());
             if *asked != there {
                 let message = format!(
@@ -108,6 +110,23 @@ impl Keyspace {
         options
             .merge_operator
             .map_or(Ok(()), |named| self.provide(&named))
+    }
+
+    /// Refuses another layout than the one that is there, and keeps that one.
+    fn keep_layout(&self, options: &mut KeyspaceOptions, there: &KeyspaceOptions) -> Result<()> {
+        let (asked, there) = (options.layout, there.layout);
+        if let Some(asked) = asked
+            && asked != there.unwrap_or_default()
+        {
+            let (name, there) = (&self.state.name, there.unwrap_or_default());
+            let message = format!(
+                "the keyspace {name:?} has the layout {there}, which cannot be changed, and {asked} was asked \
+                 for: make another keyspace and copy the records"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        options.layout = there;
+        Ok(())
     }
 
     /// Notes the merge operator itself, which is known from now on.

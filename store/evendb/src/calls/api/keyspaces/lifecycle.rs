@@ -33,6 +33,7 @@ pub(crate) fn create_keyspace(
         return Ok(known.clone());
     }
     let (core, disk) = (&engine.core, &engine.disk);
+    let options = &options.of_new(&core.options);
     let (keyspace, changes) = opening::keyspace::new_keyspace(core, disk, name, options);
     flush(engine, changes)?;
     core.choices.set(keyspace.id, options.clone());
