@@ -2,4 +2,5 @@
 
 pub(crate) mod commit_log;
 pub(crate) mod manifest;
+pub(crate) mod tables;
 pub(crate) mod value_files;

@@ -1,4 +1,4 @@
-//! The names of a database's files, except tables ([`crate::funk::tables`]) and manifests
+//! The names of a database's files, except tables ([`crate::tables`]) and manifests
 //! ([`crate::manifest::writer`]).
 
 /// Names the manifest in force.

@@ -18,9 +18,9 @@ use crate::chunk::Chunk;
 use crate::delta::DeltaShare;
 use crate::error::Result;
 use crate::funk::Funk;
-use crate::funk::tables::TableHandle;
 use crate::sync::Arc;
 use crate::sync::reclaim;
+use crate::tables::TableHandle;
 use evendb_base::RangeSize;
 use std::ops::AddAssign;
 

@@ -22,11 +22,8 @@
 
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod chosen_keys;
-pub(crate) mod container;
-pub(crate) mod extents;
 pub(crate) mod log_filter;
 pub(crate) mod log_index;
-pub(crate) mod tables;
 
 use crate::error::Result;
 use crate::expiry::ReadTime;
@@ -36,6 +33,7 @@ use crate::options::{LogSearch, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lazy::LazyArc;
+use crate::tables::TableHandle;
 use crate::value::{Owner, Value};
 use crate::visibility::{Candidate, live, try_decide};
 use evendb_storage::key_hash::{FilterHash, RamHash};
@@ -44,7 +42,6 @@ use evendb_storage::{Kind, Version};
 use log_filter::PartitionedBloom;
 use log_index::{Candidates, LogIndex, Position};
 use smallvec::SmallVec;
-use tables::TableHandle;
 
 /// A run of the log.
 #[derive(Clone)]

@@ -15,10 +15,10 @@
 
 use crate::engine::core::Core;
 use crate::error::Result;
-use crate::funk::container::{Container, RunWriter};
 use crate::memory::{Charge, Use};
 use crate::pace;
 use crate::sync::thread;
+use crate::tables::container::{Container, RunWriter};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
 /// Bytes from which on a buffer is written.

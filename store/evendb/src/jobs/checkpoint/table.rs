@@ -1,6 +1,6 @@
 //! One table of a chunk's log, built in RAM: of a checkpoint's run, or of runs that are merged.
 //!
-//! Small runs of large records are keyed ([`crate::funk::tables::are_worth_naming`]): a scan reads
+//! Small runs of large records are keyed ([`crate::tables::are_worth_naming`]): a scan reads
 //! only the records that it returns. Other runs have a filter, unless they are so small that an
 //! open one is in RAM. So each open run tells a get without a read whether it may have a key, also
 //! where there is no log index. Thread safety: none is needed, nothing is shared. Not here: where a
@@ -9,12 +9,12 @@
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::error::Result;
-use crate::funk::tables::are_worth_naming;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{Part, Place, Role};
 use crate::merge::Merge;
 use crate::plant::planted;
 use crate::sync::Arc;
+use crate::tables::are_worth_naming;
 use evendb_storage::TableId;
 use evendb_storage::key_hash::RamHash;
 use evendb_storage::table::{Codec, TableMeta, TableWriter};

@@ -1,12 +1,12 @@
 //! Gathers [`Stats`] from the counters and from the chunks.
 
 use crate::engine::Engine;
-use crate::funk::tables::file_blocks;
 use crate::manifest::edit::Place;
 use crate::memory::Use;
 use crate::metrics::Stats;
 use crate::metrics::pauses::Waits;
 use crate::rebalance::{jobs, space};
+use crate::tables::file_blocks;
 use evendb_storage::TableId;
 use std::collections::HashMap;
 

@@ -20,13 +20,13 @@ use crate::engine::disk::Disk;
 use crate::engine::space::Space;
 use crate::engine::{Engine, JobContext};
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS};
-use crate::funk::container::GROW_BYTES_MIN;
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
 use crate::picker::{ChunkStats, PickerLimits, hidden_pays, log_bytes_max, log_weight};
 use crate::rebalance::idle::earn_for_idle;
 use crate::rebalance::{covered_tables, expired_tables, jobs, log_merge};
 use crate::sync::atomic::Ordering;
+use crate::tables::container::GROW_BYTES_MIN;
 use std::time::{Duration, Instant};
 
 /// The least time between two rounds. Also, rounds take at most one part in [`ROUND_TIME_PART`] of

@@ -6,13 +6,13 @@ use super::{idle, jobs, layout, log_merge, munks, rewrite, space, spans, tending
 use crate::Db;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::work::Job;
-use crate::funk::tables::TableHandle;
 use crate::memory::{Charge, Use};
 use crate::munk::Munk;
 use crate::options::{Compression, KeyspaceOptions, Options};
 use crate::plant::Plant;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, reclaim};
+use crate::tables::TableHandle;
 use evendb_storage::vfs::SimVfs;
 
 fn view(chunk: &Chunk) -> Arc<View> {

@@ -59,10 +59,10 @@ mod refusals;
 use crate::admission::Admission;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
-use crate::funk::container::Container;
 use crate::manifest::writer::Manifest;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
+use crate::tables::container::Container;
 pub(crate) use evendb_base::ballast::{BYTES_MIN, Ballast, Need};
 use evendb_base::ballast::{Kept, Sizes};
 use evendb_storage::vfs::Vfs;
@@ -384,8 +384,8 @@ impl Drop for InUse<'_> {
 mod tests {
     use super::*;
     use crate::files::CONTAINER;
-    use crate::funk::extents::Extents;
     use crate::manifest::state::ManifestState;
+    use crate::tables::extents::Extents;
     use evendb_storage::vfs::SimVfs;
     use std::collections::BTreeMap;
 

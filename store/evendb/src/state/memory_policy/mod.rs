@@ -28,7 +28,7 @@
 //! here and makes no allocation; one that asks for a row tries one lock.
 //!
 //! Not here: what is charged ([`crate::memory`]); loading, evicting and absorbing
-//! ([`crate::rebalance`]); which tables are closed ([`crate::funk::tables`]); how puts wait
+//! ([`crate::rebalance`]); which tables are closed ([`crate::tables`]); how puts wait
 //! ([`crate::admission`]).
 
 mod division;

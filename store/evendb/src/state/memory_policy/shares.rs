@@ -22,7 +22,7 @@
 //!
 //! Thread safety: any thread may ask, and gets figures of about this moment. Not here: what is
 //! charged ([`crate::memory`]), which munks and rows go (`room.rs`, `row`), which tables are closed
-//! ([`crate::funk::tables`]), who makes uses smaller ([`crate::rebalance::tending`]).
+//! ([`crate::tables`]), who makes uses smaller ([`crate::rebalance::tending`]).
 
 use super::{MemoryPolicy, RUNS_USUAL};
 use crate::memory::{CHUNK_BYTES, TABLE_BYTES, Use, slab};

@@ -20,12 +20,12 @@ use crate::files::{
     BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, KEYS, KEYS_UNFINISHED, LOCK,
 };
 use crate::full_disk::BYTES_MIN;
-use crate::funk::container;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Manifest};
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::sync::Arc;
+use crate::tables::container;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, Vfs};
 use std::ffi::OsString;

@@ -7,9 +7,9 @@
 //! Thread safety: belongs to one copy.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::funk::tables::table_path;
 use crate::manifest::edit::{Part, Place};
 use crate::sync::{Arc, thread};
+use crate::tables::table_path;
 use crate::value_files;
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{File, Vfs};

@@ -3,11 +3,11 @@
 use super::load::LockedDirectory;
 use crate::error::Result;
 use crate::files::CONTAINER;
-use crate::funk::tables::table_path;
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{ChunkRecord, Part, Place};
 use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
+use crate::tables::table_path;
 use evendb_storage::table;
 use evendb_storage::vfs::File;
 use evendb_storage::{Error as StorageError, TableId};

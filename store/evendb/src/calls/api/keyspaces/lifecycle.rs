@@ -4,11 +4,11 @@ use crate::catalog::KeyspaceState;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::full_disk::Need;
-use crate::funk::tables::TableHandle;
 use crate::manifest::edit::Change;
 use crate::options::KeyspaceOptions;
 use crate::plant::planted;
 use crate::sync::Arc;
+use crate::tables::TableHandle;
 use crate::{opening, worker};
 
 /// Writes one edit about keyspaces, durably. A full disk or a lack of descriptors leaves everything

@@ -24,7 +24,6 @@ use crate::engine::JobContext;
 use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
-use crate::funk::container::RunWriter;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Place, Role};
 use crate::memory_policy::RUNS_USUAL;
@@ -36,6 +35,7 @@ use crate::rebalance::layout;
 use crate::rebalance::layout::{Beside, chunk_record};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::tables::container::RunWriter;
 use crate::visibility::Dropping;
 use evendb_storage::Version;
 

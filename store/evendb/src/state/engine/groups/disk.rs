@@ -5,11 +5,11 @@
 
 use crate::engine::health::Health;
 use crate::full_disk::FullDisk;
-use crate::funk::container::Container;
-use crate::funk::tables::Tables;
 use crate::manifest::writer::Manifest;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, reclaim};
+use crate::tables::Tables;
+use crate::tables::container::Container;
 use evendb_storage::vfs::Vfs;
 use evendb_storage::{Error, Result, TableId, random};
 use std::path::PathBuf;

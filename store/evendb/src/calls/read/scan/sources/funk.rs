@@ -6,8 +6,8 @@
 use super::FillSpan;
 use crate::error::Result;
 use crate::funk::Funk;
-use crate::funk::tables::TableHandle;
 use crate::read::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_until};
+use crate::tables::TableHandle;
 use evendb_storage::Version;
 use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table};
 use smallvec::SmallVec;

@@ -10,9 +10,9 @@
 
 use crate::chunk::{Chunk, KeyRange, View};
 use crate::error::Result;
-use crate::funk::tables::TableHandle;
 use crate::merge::{MunkSource, Source, TableSource};
 use crate::sync::Arc;
+use crate::tables::TableHandle;
 use evendb_storage::table::TableMeta;
 
 /// If a munk has more gaps than this, a job reads everything from the funk: each gap would be

@@ -13,7 +13,9 @@
 //! again, with one read if its tail is short. Readers in the middle keep what they have. No thread
 //! waits: queue and cell are lock-free, and an opener does a bounded number of steps.
 
-use super::container::Container;
+pub(crate) mod container;
+pub(crate) mod extents;
+
 use crate::error::Result;
 use crate::manifest::edit::{Part, Place, Role};
 use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
@@ -21,6 +23,7 @@ use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::lazy::LazyArc;
 use crate::sync::{Arc, Mutex, Weak, reclaim};
 use crate::value_files::{NeededByTable, ValueFiles};
+use container::Container;
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs, open_among_many};
 use evendb_storage::{Error, TableId, Version};
