@@ -324,11 +324,15 @@ fn wrong_in_chunk(
     let last_epoch = state.epochs.back().map_or(0, |epoch| epoch.epoch);
     let mut base: Vec<&Part> = Vec::new();
     let mut ordinals = BTreeSet::new();
+    let guarded = chunk.guards.is_some();
     for part in &chunk.parts {
         let id = part.table.0;
         let mut say = |what: &str| tell(format!("table {id:#x}: {what}"));
         match part.role {
+            Role::Base if guarded => say("a table of a base in a chunk with guards"),
             Role::Base => base.push(part),
+            Role::Fragment { .. } if guarded => {}
+            Role::Fragment { .. } => say("a table of a guard in a chunk without guards"),
             Role::Run { ordinal } => {
                 if !ordinals.insert(ordinal) {
                     say("two runs at one place of the log");
