@@ -347,6 +347,7 @@ pub(crate) fn own_figures(context: &JobContext<'_>, chunk: &Chunk, view: &View) 
         None => Hidden::default(),
     };
     ChunkStats {
+        is_guarded: funk.is_guarded(),
         values_to_move: core.value_files.is_any_to_be_emptied()
             && funk.tables().any(|table| {
                 let named = &table.part.meta.value_files;

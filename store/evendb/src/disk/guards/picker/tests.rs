@@ -274,7 +274,7 @@ fn seeks_come_last_and_can_be_left_out() {
 
 #[test]
 fn options_give_the_limits() {
-    let options = crate::options::Advanced::default();
+    let options = crate::options::Options::new().advanced;
     assert_eq!(options.guards.max_files_per_guard, 2);
     let limits = Limits::of(&options.guards, 1000, 4096);
     assert_eq!((limits.run_bytes, limits.level0_runs), (1000, 4));

@@ -2,13 +2,11 @@
 //! it.
 //!
 //! * [`older`] - which keys may have older records than a job's, for its deletes.
-//! * [`destination`] - where the records of a delta go: as a run to level 0, or straight below.
 //! * [`sweep`] - which jobs bring a whole range to the last level.
 //!
 //! All of it is pure. Level 0 is given by the tables of its runs, newest first
 //! ([`runs_of_log`]). Not here: doing a job.
 
-pub(crate) mod destination;
 pub(crate) mod older;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod simulation;

@@ -15,8 +15,6 @@ use std::collections::HashSet;
 pub(crate) struct Older<'t> {
     /// The least and greatest keys of tables, sorted, without overlaps.
     ranges: Vec<(&'t [u8], &'t [u8])>,
-    /// How many of `ranges` lie below the key that was asked for last.
-    passed: usize,
 }
 
 impl<'t> Older<'t> {
@@ -39,22 +37,10 @@ impl<'t> Older<'t> {
             }
             overlaps
         });
-        Older { ranges, passed: 0 }
+        Older { ranges }
     }
 
-    /// Whether one of the ranges may have the key. Keys ascend from call to call.
-    pub(crate) fn covers(&mut self, key: &[u8]) -> bool {
-        while let Some((_, max)) = self.ranges.get(self.passed)
-            && *max < key
-        {
-            self.passed += 1;
-        }
-        let next = self.ranges.get(self.passed);
-        next.is_some_and(|(min, _)| *min <= key)
-    }
-
-    /// Whether one of the ranges may have a key from `min` to `max`, both included. Calls may come
-    /// in any order.
+    /// Whether one of the ranges may have a key from `min` to `max`, both included.
     pub(crate) fn meets(&self, min: &[u8], max: &[u8]) -> bool {
         let first = self.ranges.partition_point(|(_, end)| *end < min);
         let next = self.ranges.get(first);

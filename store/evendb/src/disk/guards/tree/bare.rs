@@ -28,14 +28,28 @@ impl BareTables {
         BareTables(Tables::new(vfs, dir, container, values, ledger, 100))
     }
 
-    /// A table of this id, which no other living table has.
+    /// A table of this id, which no other living table has, and which no checkpoint wrote.
     pub(crate) fn table(&self, id: u64, place: Place, meta: TableMeta) -> Arc<TableHandle> {
+        self.acquire(id, place, 0, meta)
+    }
+
+    /// A table of a run that this checkpoint wrote.
+    pub(crate) fn of_checkpoint(
+        &self,
+        id: u64,
+        checkpoint: u64,
+        meta: TableMeta,
+    ) -> Arc<TableHandle> {
+        self.acquire(id, Place::Extent { offset: 0 }, checkpoint, meta)
+    }
+
+    fn acquire(&self, id: u64, place: Place, checkpoint: u64, meta: TableMeta) -> Arc<TableHandle> {
         self.0.acquire(&Part {
             table: TableId(id),
             place,
             role: Role::Base,
             epoch: 1,
-            checkpoint: 1,
+            checkpoint,
             meta: Arc::new(meta),
         })
     }

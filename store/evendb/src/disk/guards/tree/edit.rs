@@ -48,11 +48,3 @@ pub(crate) struct TreeEdit {
     /// The runs of level 0 went down: looks into them are counted anew.
     pub(crate) level0_went: bool,
 }
-
-impl TreeEdit {
-    /// Whether it changes nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        let fragments = self.removed.len() + self.added.len();
-        fragments == 0 && self.guards.is_empty() && !self.level0_went
-    }
-}

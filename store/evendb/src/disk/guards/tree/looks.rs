@@ -21,23 +21,12 @@ use super::{Fragment, Guards, Tree};
 use crate::manifest::{LEVELS, Level};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::tables::TableHandle;
 
 /// The runs of level 0, which are none of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Level0 {
     pub(crate) runs: usize,
     pub(crate) bytes: u64,
-}
-
-impl Level0 {
-    /// The figures of these runs.
-    pub(crate) fn of<'t>(runs: impl Iterator<Item = &'t Arc<TableHandle>>) -> Level0 {
-        runs.fold(Level0::default(), |all, run| Level0 {
-            runs: all.runs + 1,
-            bytes: all.bytes.saturating_add(run.part_len()),
-        })
-    }
 }
 
 /// See the module.
@@ -199,13 +188,6 @@ mod tests {
         })
         .unwrap();
         assert_eq!((tree.level0_looks(), before.level0_looks()), (0, 10));
-    }
-
-    #[test]
-    fn figures_of_level_0_are_those_of_its_runs() {
-        let runs = [bare(1, 0, "a", "c"), bare(2, 0, "a", "c")].map(|own| own.table);
-        assert_eq!(Level0::of(runs.iter()), TWO);
-        assert_eq!(Level0::of(runs[..0].iter()), NONE);
     }
 
     #[test]

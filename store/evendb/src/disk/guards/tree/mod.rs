@@ -150,11 +150,6 @@ impl Tree {
         (1..LEVELS as u8).map(Level)
     }
 
-    /// Whether it has no tables. It may have guards.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.chains.is_empty()
-    }
-
     /// All fragments with their levels: by level, then by guard, and in a guard newest first.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = (Level, &Fragment)> {
         Tree::guarded_levels().flat_map(|level| {
@@ -168,16 +163,6 @@ impl Tree {
     /// see decides.
     pub(crate) fn chains(&self) -> &[Chain] {
         &self.chains
-    }
-
-    /// The fragments whose limits meet `[min, max]`, in any order. `min` must not be above `max`.
-    pub(crate) fn tables_between(&self, min: &[u8], max: &[u8]) -> impl Iterator<Item = &Fragment> {
-        let guards = self.levels.iter().flat_map(move |guards| {
-            let (first, last) = (guards.find(min), guards.find(max));
-            guards.all().get(first..=last).unwrap_or_default()
-        });
-        let fragments = guards.flat_map(|guard| guard.fragments.iter());
-        fragments.filter(move |fragment| fragment.meta().meets(min, max))
     }
 
     /// The least level in which `key` is a guard, committed or not.

@@ -168,6 +168,21 @@ fn limits_of_covers(view: &View) -> (Vec<u8>, Option<Vec<u8>>) {
     (low, high.map(<[u8]>::to_vec))
 }
 
+/// The bytes of the runs of level 0 that should have gone down, and the most that there may be of
+/// them; puts are slowed by their relation.
+pub(crate) fn late_bytes(core: &Core, funk: &Funk) -> (u64, u64) {
+    if !funk.is_guarded() {
+        return (0, 0);
+    }
+    let (compact, stop) = core.options.advanced.guards.level0_runs;
+    let runs = core.options.run_bytes();
+    let late = funk.sorted_runs().saturating_sub(compact) as u64;
+    (
+        late.saturating_mul(runs),
+        (stop - compact).max(1) as u64 * runs,
+    )
+}
+
 /// Before a checkpoint: where level 0 of a chunk with guards has as many runs as it may have, and
 /// the checkpoint would add one, this thread compacts it. If puts are faster than the workers, puts
 /// wait for this.
