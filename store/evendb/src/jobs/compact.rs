@@ -157,7 +157,7 @@ fn compact_chunks(
     for span in spans.iter().filter(|span| !span.is_empty()) {
         let mut low = span.low.clone();
         while span.reaches(&low) {
-            let (rewritten, next) = match compact_chunk_at(engine, &span.keyspace, &low) {
+            let (rewritten, next) = match compact_chunk_at(engine, span, &low) {
                 // A dropped keyspace has nothing to compact.
                 Err(error) if error.kind() == ErrorKind::KeyspaceDropped => break,
                 outcome => outcome?,
@@ -205,9 +205,10 @@ fn empty_value_files(engine: &Engine, spans: &[KeySpan]) -> bool {
 )]
 fn compact_chunk_at(
     engine: &Engine,
-    keyspace: &KeyspaceState,
+    span: &KeySpan,
     low: &[u8],
 ) -> Result<(Result<bool>, Option<Box<[u8]>>)> {
+    let keyspace = &span.keyspace;
     loop {
         engine.core.health.check_writable()?;
         if keyspace.is_dropped() {
@@ -226,7 +227,7 @@ fn compact_chunk_at(
             continue;
         }
         let next = chunk.range.high.clone();
-        let compacted = compact_chunk(engine, keyspace, &chunk);
+        let compacted = compact_chunk(engine, span, &chunk);
         drop(token);
         // The parts that a rewrite has replaced are freed only now.
         drop(chunk);
@@ -244,10 +245,15 @@ fn compact_chunk_at(
 }
 
 /// Compacts one chunk; the caller holds its token.
-fn compact_chunk(engine: &Engine, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<bool> {
+fn compact_chunk(engine: &Engine, span: &KeySpan, chunk: &Arc<Chunk>) -> Result<bool> {
+    let keyspace = &span.keyspace;
     if chunk.damaged.load(Ordering::Relaxed) {
         let message = "a chunk is left as it is: its tables could not be read before";
         return Err(Error::new(ErrorKind::Corruption, message));
+    }
+    if chunk.view.load_full().funk.is_guarded() {
+        let range = (&*span.low, span.high.as_deref());
+        return guarded::compact(&engine.jobs(), &span.keyspace, chunk, range);
     }
     munks::absorb(&engine.core, chunk);
     let is_filtered = keyspace.filter.lock().is_some();
@@ -262,9 +268,6 @@ fn compact_chunk(engine: &Engine, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) 
 /// snapshot kept: these are counted by reading the table.
 fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
     let funk = &view.funk;
-    if funk.is_guarded() {
-        return Ok(!guarded::is_swept(funk));
-    }
     let [table] = &funk.base[..] else {
         return Ok(!funk.runs.is_empty() || funk.base.len() > 1);
     };

@@ -44,6 +44,9 @@ pub fn expected(version: char) -> BTreeMap<&'static str, Map> {
         let staying = staying.map(|key| (key.into_bytes(), b"stays".to_vec()));
         maps.insert("default", Map::from(staying));
     }
+    if version >= '7' {
+        maps.insert(GUARDS, guarded());
+    }
     if version >= '5' {
         for (key, value) in apart() {
             maps.get_mut("default")
@@ -59,6 +62,29 @@ pub fn expected(version: char) -> BTreeMap<&'static str, Map> {
         }
     }
     maps
+}
+
+/// The keyspace of guards, from version 7 on.
+pub const GUARDS: &str = "guards";
+
+/// The contents of the keyspace of guards. The records of each part are written one after the
+/// other.
+pub fn guarded() -> Map {
+    let all = (0..3).flat_map(guarded_part);
+    all.map(|(key, value)| (key.into_bytes(), value.into_bytes()))
+        .collect()
+}
+
+/// The puts of one of three parts into the keyspace of guards: in tables of guards, in runs, and in
+/// the commit log.
+pub fn guarded_part(part: u32) -> impl Iterator<Item = (String, String)> {
+    let numbers = (0..60).filter(move |number| number % (part + 1) == 0);
+    numbers.map(move |number| {
+        (
+            format!("key{number:04}"),
+            format!("guarded {part}, {number}"),
+        )
+    })
 }
 
 /// Two separately stored values, one named by a table and one by the commit log.

@@ -174,6 +174,10 @@ pub(super) fn write_run(
             chooser.borrow_mut().look_at(key, value);
         }
     };
+    let parts = |key: &[u8], value: &[u8]| {
+        let chooser = chooser.as_ref();
+        chooser.is_some_and(|chooser| chooser.borrow_mut().parts(key, value))
+    };
     let dropping = Dropping {
         horizon: &of.horizon,
         bottom: planted!(core.options, NoTombstonesInRuns),
@@ -188,6 +192,7 @@ pub(super) fn write_run(
         let looking = Looking {
             joining: joins,
             look: &look,
+            parts: &parts,
         };
         let next = next_table(of, run, dropping, looking, &progress, writer.buffer())?;
         let Some(built) = next.built else {
@@ -258,7 +263,9 @@ fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
 #[derive(Clone, Copy)]
 struct Looking<'a> {
     joining: Option<&'a Joining<'a>>,
+    /// Told of the newest record of each key; and asked whether a table ends before it.
     look: &'a dyn Fn(&[u8], &[u8]),
+    parts: &'a dyn Fn(&[u8], &[u8]) -> bool,
 }
 
 /// What looks for guards, in a keyspace of guards.
@@ -307,8 +314,15 @@ fn next_table(
         });
     };
     let first = entry.key.to_vec();
-    let Looking { joining, look } = looking;
-    let ends = |key: &[u8]| joining.is_some_and(|joining| joining.parts(&first, key));
+    let Looking {
+        joining,
+        look,
+        parts,
+    } = looking;
+    let ends = |key: &[u8], value: &[u8]| match joining {
+        Some(joining) => joining.parts(&first, key),
+        None => parts(key, value),
+    };
     let records = run.deltas.iter().map(|frozen| frozen.delta.len() as u64);
     let bytes = run
         .deltas

@@ -56,8 +56,9 @@ impl BuiltTable {
 pub(crate) struct TableShape<'a> {
     /// The table ends at about this number of bytes.
     pub(crate) bytes_max: u64,
-    /// The table ends before a key for which this returns true.
-    pub(crate) ends: &'a dyn Fn(&[u8]) -> bool,
+    /// The table ends before a key, with this newest value as it is stored, for which this returns
+    /// true.
+    pub(crate) ends: &'a dyn Fn(&[u8], &[u8]) -> bool,
     /// Records, and bytes of keys and values, that a run has at most; `None` for a table that may
     /// join the base.
     pub(crate) run: Option<(u64, u64)>,
@@ -103,7 +104,7 @@ pub(crate) fn build_table(
         let new_key = keys.is_empty() || *last_key != *entry.key;
         // All versions of a key stay in one table.
         let is_full = writer.bytes_estimate() >= shape.bytes_max;
-        if new_key && (is_full || !keys.is_empty() && (shape.ends)(entry.key)) {
+        if new_key && (is_full || !keys.is_empty() && (shape.ends)(entry.key, entry.value)) {
             break;
         }
         if !(planted!(core.options, RunLosesRecord) && entry.key.ends_with(b"7")) {

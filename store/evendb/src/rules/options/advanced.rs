@@ -279,7 +279,9 @@ impl Advanced {
 
 impl Advanced {
     /// Settings of keyspaces with the layout [`Layout::Guards`](crate::Layout::Guards): `set` takes
-    /// the current settings and returns the new ones.
+    /// the current settings and returns the new ones. Default: each setting's own.
+    ///
+    /// Touch it when a keyspace of guards writes too much, or reads too much.
     pub fn guards(mut self, set: impl FnOnce(GuardOptions) -> GuardOptions) -> Self {
         self.guards = set(self.guards);
         self

@@ -18,7 +18,7 @@ mod walk;
 
 use super::picker::{GuardShape, Job, Limits, Shape};
 use super::tree::{Fragment, Guard, Guards, Tree, TreeEdit};
-use crate::manifest::{Age, Level};
+use crate::manifest::{Age, LEVELS, Level};
 use crate::sync::Arc;
 use crate::tables::TableHandle;
 use evendb_storage::TableId;
@@ -36,10 +36,10 @@ pub(crate) struct Plan {
     /// do not overlap. Those of level 0 have the age 0, which says nothing.
     pub(crate) runs: Vec<Vec<Fragment>>,
     /// Tables that are moved unchanged to their new place in the order, sorted. Such a table
-    /// overlaps no other table of the job, straddles no guard of its new level, and has no deletes, because deletes may be useless there. So keys that come in
-    /// ascending order are not written again. If a guard is merged in place, crumbs
-    /// ([`Limits::crumb_bytes`]) are not moved but rewritten: otherwise data that comes in small
-    /// pieces would stay in small tables.
+    /// overlaps no other table of the job, straddles no guard of its new level, and has no deletes,
+    /// because deletes may be useless there. So keys that come in ascending order are not written
+    /// again. If a guard is merged in place, crumbs ([`Limits::crumb_bytes`]) are not moved but
+    /// rewritten: otherwise data that comes in small pieces would stay in small tables.
     pub(crate) moved: Vec<Fragment>,
 }
 
@@ -122,6 +122,17 @@ impl Plan {
         let bytes_min = if from == to { limits.crumb_bytes() } else { 0 };
         plan.find_moved(tree.guards(to), bytes_min);
         plan
+    }
+
+    /// The plan that writes all tables of a guard of the last level again.
+    pub(crate) fn rewriting(guard: &Guard) -> Plan {
+        let level = Level(LEVELS as u8 - 1);
+        Plan {
+            from: level,
+            to: level,
+            runs: guard.runs().map(<[_]>::to_vec).collect(),
+            moved: Vec::new(),
+        }
     }
 
     /// Takes from the runs the tables that can be moved unchanged.

@@ -7,12 +7,12 @@
 
 use super::{Plan, shape};
 use crate::guards::picker::{LAST, Limits, pick};
+use crate::guards::plan::runs_of_log;
 use crate::guards::tree::bare::BareTables;
 use crate::guards::tree::choose::{Chooser, GuardRule};
 use crate::guards::tree::looks::Level0;
 use crate::guards::tree::{Tree, TreeEdit};
 use crate::manifest::Level;
-use crate::manifest::edit::Place;
 use crate::sync::Arc;
 use crate::tables::TableHandle;
 use evendb_storage::TableId;
@@ -106,13 +106,14 @@ impl Seeks {
 
 struct Model {
     limits: Limits,
-    guards: GuardRule,
+    guards: Arc<GuardRule>,
     tree: Tree,
     /// Newest first.
     level0: Vec<Arc<TableHandle>>,
     keys: HashMap<TableId, Vec<u32>>,
     tables: BareTables,
     last_id: u64,
+    checkpoint: u64,
     written: Written,
     /// All keys that were ever put.
     put: HashSet<u32>,
@@ -122,18 +123,19 @@ impl Model {
     fn new(limits: Limits, guards: GuardRule) -> Model {
         Model {
             limits,
-            guards,
+            guards: Arc::new(guards),
             tree: Tree::default(),
             level0: Vec::new(),
             keys: HashMap::new(),
             tables: BareTables::new(),
             last_id: 0,
+            checkpoint: 0,
             written: Written::default(),
             put: HashSet::new(),
         }
     }
 
-    fn table(&mut self, keys: Vec<u32>, place: Place) -> Arc<TableHandle> {
+    fn table(&mut self, keys: Vec<u32>, checkpoint: u64) -> Arc<TableHandle> {
         self.last_id += 1;
         let meta = TableMeta {
             len: keys.len() as u64 * RECORD_BYTES,
@@ -143,23 +145,35 @@ impl Model {
             ..TableMeta::default()
         };
         self.keys.insert(TableId(self.last_id), keys);
-        self.tables.table(self.last_id, place, meta)
+        self.tables.of_checkpoint(self.last_id, checkpoint, meta)
     }
 
     fn put(&mut self, puts: &[u32]) {
         self.put.extend(puts);
         let keys: BTreeSet<u32> = puts.iter().copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
-        let mut chooser = Chooser::new(&self.tree, &self.guards);
+        let tree = self.tree.clone();
+        let rule = self.guards.clone();
+        let mut chooser = Chooser::new(&tree, &rule);
         let value = [0; RECORD_BYTES as usize - KEY_BYTES];
+        // A table of the run ends where a guard begins.
+        let mut tables: Vec<Vec<u32>> = vec![Vec::new()];
         for &number in &keys {
+            let last = tables.last_mut().expect("there is one");
+            match !last.is_empty() && chooser.parts(&key(number), &value) {
+                true => tables.push(vec![number]),
+                false => last.push(number),
+            }
             chooser.look_at(&key(number), &value);
         }
         let guards = chooser.finish();
         self.written.user += puts.len() as u64 * RECORD_BYTES;
         self.written.first += keys.len() as u64 * RECORD_BYTES;
-        let run = self.table(keys, Place::Extent { offset: 0 });
-        self.level0.insert(0, run);
+        self.checkpoint += 1;
+        for keys in tables {
+            let table = self.table(keys, self.checkpoint);
+            self.level0.insert(0, table);
+        }
         let mut edit = TreeEdit::default();
         edit.guards = guards;
         self.tree.apply(&edit).expect("an edit that fits");
@@ -196,7 +210,7 @@ impl Model {
     fn pieces(&mut self, keys: &[u32], cuts: &[Arc<[u8]>]) -> Vec<Arc<TableHandle>> {
         let guard_of = |number: &u32| cuts.partition_point(|cut| **cut <= *key(*number));
         keys.chunk_by(|a, b| guard_of(a) == guard_of(b))
-            .map(|piece| self.table(piece.to_vec(), Place::File))
+            .map(|piece| self.table(piece.to_vec(), 0))
             .collect()
     }
 
@@ -205,9 +219,10 @@ impl Model {
         let key = key(number);
         let levels = Tree::guarded_levels();
         let runs = levels.map(|level| self.tree.guards(level).of(&key).runs().count());
-        let looks = (self.level0.len() + runs.sum::<usize>()) as u64;
+        let level0_runs = runs_of_log(&self.level0).count();
+        let looks = (level0_runs + runs.sum::<usize>()) as u64;
         let level0 = Level0 {
-            runs: self.level0.len(),
+            runs: level0_runs,
             bytes: self.level0.iter().map(|run| run.part_len()).sum(),
         };
         let look_bytes = self.limits.look_bytes;

@@ -63,6 +63,10 @@ pub(crate) struct Chooser<'t> {
     tree: &'t Tree,
     rule: &'t GuardRule,
     found: BTreeMap<Arc<[u8]>, Level>,
+    /// The guards of the last level that the tree knows, and the number of them that lie at or below
+    /// the key that was asked for last.
+    known: Vec<Arc<[u8]>>,
+    passed: usize,
 }
 
 impl<'t> Chooser<'t> {
@@ -72,11 +76,35 @@ impl<'t> Chooser<'t> {
             tree,
             rule,
             found: BTreeMap::new(),
+            known: tree.guards(Level(LEVELS as u8 - 1)).keys(),
+            passed: 0,
         }
+    }
+
+    /// Whether a table should end before this record: a guard of the last level lies behind the
+    /// record that was looked at last, or begins with this one. Then the table lies within one
+    /// guard, and can go down as it is. Keys ascend from call to call.
+    pub(crate) fn parts(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let passes = self.pass(key);
+        passes || self.rule.level(key, value).is_some()
+    }
+
+    /// Passes the known guards up to `key`, and returns whether there were any.
+    fn pass(&mut self, key: &[u8]) -> bool {
+        let before = self.passed;
+        while self
+            .known
+            .get(self.passed)
+            .is_some_and(|guard| **guard <= *key)
+        {
+            self.passed += 1;
+        }
+        self.passed > before
     }
 
     /// Looks at a record of the table.
     pub(crate) fn look_at(&mut self, key: &[u8], value: &[u8]) {
+        self.pass(key);
         let level = self.rule.level(key, value);
         let Some(level) = level.filter(|_| !key.is_empty()) else {
             return;

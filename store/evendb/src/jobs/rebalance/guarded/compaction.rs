@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::files::CONTAINER;
 use crate::guards::plan::Plan;
 use crate::guards::plan::older::Older;
-use crate::guards::tree::{Fragment, Tree};
+use crate::guards::tree::{Fragment, Guard, Tree};
 use crate::manifest::edit::{Part, Place};
 use crate::merge::chain::Chain;
 use crate::merge::{Merge, Source};
@@ -125,6 +125,34 @@ pub(super) fn compact(
         filtered: filtered.get() || !moved_to.is_empty(),
         _moved_to: moved_to,
     })
+}
+
+/// Whether writing a guard of the last level again would leave fewer records: old versions that
+/// nobody sees any more, deletes, or records that range deletions hide. The guard is read.
+pub(super) fn would_shrink(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    view: &View,
+    guard: &Guard,
+) -> Result<bool> {
+    let core = context.core;
+    let horizon = core.clock.horizon();
+    let dropping = Dropping {
+        horizon: &horizon,
+        bottom: true,
+        zero_below: Version::ZERO,
+    };
+    let covering = Covers::covering_now(view.covers.as_ref());
+    let operator = core.choices.operator(keyspace.id);
+    let sources = sources(&Plan::rewriting(guard))?;
+    let mut merge = Merge::folding(sources, dropping, covering, operator)?;
+    let mut records = 0u64;
+    while merge.current().is_some() {
+        records += 1;
+        merge.advance()?;
+    }
+    let fragments = guard.fragments.iter();
+    Ok(records < fragments.map(|own| own.meta().entries).sum())
 }
 
 /// Whether no table that the plan leaves alone may have older records of its keys.

@@ -18,6 +18,9 @@
 
 pub(crate) mod compaction;
 mod publish;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, View};
@@ -28,16 +31,17 @@ use crate::funk::Funk;
 use crate::guards::picker::{self, Limits, Shape};
 use crate::guards::plan::sweep::Sweep;
 use crate::guards::plan::{self, Plan};
-use crate::guards::tree::Tree;
-use crate::manifest::KeyspaceId;
+use crate::guards::tree::{Fragment, Guard, Tree};
+use crate::manifest::{KeyspaceId, LEVELS, Level};
 use crate::rebalance::rewrite::remove_tables;
 use crate::rebalance::{covered_tables, expired_tables, jobs};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, thread};
 use crate::tables::TableHandle;
+use crate::version::clock::checkpoint_of;
 use compaction::Compacting;
-use evendb_storage::Version;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// A part of the chunk's bytes: if range deletions hide more, their ranges are swept.
@@ -69,13 +73,66 @@ fn next_plan(core: &Core, keyspace: KeyspaceId, funk: &Funk) -> Option<Plan> {
     Some(Plan::of(tree, &level0(funk), job, &limits))
 }
 
-/// Whether a sweep of the whole chunk would find nothing to do.
-pub(crate) fn is_swept(funk: &Funk) -> bool {
-    let Some(tree) = &funk.tree else {
-        return true;
+/// Makes a range of the chunk as small as it can be, and returns whether anything was written: all of
+/// it goes to the last level, and each guard there is written again if that leaves fewer records. The caller
+/// has the token.
+pub(crate) fn compact(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    (low, high): (&[u8], Option<&[u8]>),
+) -> Result<bool> {
+    let range = (low.to_vec(), high.map(<[u8]>::to_vec));
+    let mut worked = sweep(context, keyspace, chunk, range.0, range.1)?;
+    let is_filtered = keyspace.filter.lock().is_some();
+    let view = chunk.view.load_full();
+    let meets = |own: &Fragment| {
+        let meta = own.meta();
+        *meta.max_key >= *low && high.is_none_or(|high| *meta.min_key < *high)
     };
-    let mut sweep = Sweep::new(Vec::new(), None);
-    sweep.next(tree, &level0(funk)).is_none()
+    let is_due = |guard: &Guard| {
+        let is_asked = guard.fragments.iter().any(meets);
+        let shrinks = || compaction::would_shrink(context, keyspace, &view, guard);
+        Ok(is_asked && (is_filtered || shrinks()?))
+    };
+    worked |= rewrite_guards(context, keyspace, chunk, &is_due)?;
+    worked |= covered_tables::drop_covered(context, keyspace, chunk)?;
+    Ok(worked)
+}
+
+/// Writes each guard of the last level again that is due. Each is asked for once.
+fn rewrite_guards(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    is_due: &dyn Fn(&Guard) -> Result<bool>,
+) -> Result<bool> {
+    let mut worked = false;
+    let asked = RefCell::new(HashSet::new());
+    loop {
+        let failure = Cell::new(None);
+        let next = |_: &Funk, tree: &Tree| {
+            let mut guards = tree.guards(Level(LEVELS as u8 - 1)).all().iter();
+            let guard = guards.find(|guard| {
+                let is_new = asked.borrow_mut().insert(guard.low.clone());
+                is_new
+                    && is_due(guard).unwrap_or_else(|error| {
+                        failure.set(Some(error));
+                        false
+                    })
+            })?;
+            Some(Plan::rewriting(guard))
+        };
+        let done = run_one(context, keyspace, chunk, &next)?;
+        if let Some(error) = failure.take() {
+            return Err(error);
+        }
+        if !done {
+            return Ok(worked);
+        }
+        context.core.health.check_healthy()?;
+        worked = true;
+    }
 }
 
 /// Bytes that the next job would read, if one is due.
@@ -95,9 +152,7 @@ pub(crate) fn maintain(
     let mut worked = covered_tables::drop_covered(context, keyspace, chunk)?;
     worked |= expired_tables::drop_expired(context, keyspace, chunk)?;
     let view = chunk.view.load_full();
-    if hides_much(core, &view) {
-        let (low, high) = limits_of_covers(&view);
-        sweep(context, keyspace, chunk, low, high)?;
+    if hides_much(core, &view) && apply_covers(context, keyspace, chunk, &view)? {
         covered_tables::drop_covered(context, keyspace, chunk)?;
         return Ok(true);
     }
@@ -154,18 +209,36 @@ fn hides_much(core: &Core, view: &View) -> bool {
     hidden.pieces as usize > covered_tables::PIECES_MAX || hidden.bytes > all / HIDDEN_PART
 }
 
-/// From the first to the last key that range deletions hide.
-fn limits_of_covers(view: &View) -> (Vec<u8>, Option<Vec<u8>>) {
-    let mut stretches = view.covers.iter().flat_map(|covers| covers.stretches());
-    let mut stretches = stretches
-        .by_ref()
-        .filter(|stretch| stretch.newest_up_to(Version::MAX).is_some());
-    let Some(first) = stretches.next() else {
-        return (Vec::new(), Some(Vec::new()));
+/// Rewrites what spent range deletions of the view may hide records of: all of their ranges goes to
+/// the last level, where each guard is written again, unless that was done since. Returns whether
+/// anything was done.
+fn apply_covers(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    view: &View,
+) -> Result<bool> {
+    let Some(covers) = &view.covers else {
+        return Ok(false);
     };
-    let low = first.low.to_vec();
-    let high = stretches.last().map_or(first.high, |last| last.high);
-    (low, high.map(<[u8]>::to_vec))
+    let limit = covers.spent_limit(&context.core.clock.horizon());
+    let spent = covers.stretches();
+    let spent = spent.filter_map(|stretch| Some((stretch.newest_up_to(limit)?, stretch)));
+    let spent: Vec<_> = spent.collect();
+    let (Some((_, first)), Some((_, last))) = (spent.first(), spent.last()) else {
+        return Ok(false);
+    };
+    let newest = spent.iter().map(|(newest, _)| checkpoint_of(*newest)).max();
+    let newest = newest.unwrap_or(0);
+    let (low, high) = (first.low.to_vec(), last.high.map(<[u8]>::to_vec));
+    let swept = sweep(context, keyspace, chunk, low.clone(), high.clone())?;
+    let is_uncleared = |own: &Fragment| {
+        let meta = own.meta();
+        let meets = *meta.max_key >= *low && high.as_ref().is_none_or(|high| meta.min_key < *high);
+        meets && covered_tables::cleared_to(&own.table) < newest
+    };
+    let is_due = |guard: &Guard| Ok(guard.fragments.iter().any(is_uncleared));
+    Ok(rewrite_guards(context, keyspace, chunk, &is_due)? || swept)
 }
 
 /// The bytes of the runs of level 0 that should have gone down, and the most that there may be of
@@ -224,7 +297,7 @@ pub(crate) fn relieve_level0(context: &JobContext<'_>) -> Result<()> {
 
 /// Brings all records from `low` to below `high` to the last level, and merges them there with one
 /// run in each guard. Records that come meanwhile are left. The caller has the token.
-pub(crate) fn sweep(
+fn sweep(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,

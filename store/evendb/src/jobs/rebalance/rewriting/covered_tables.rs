@@ -57,11 +57,12 @@ impl Plan {
     }
 }
 
-/// The last checkpoint whose range deletions hide nothing of a table: a compaction of guards has
-/// left out what they hide.
-fn cleared_to(table: &TableHandle) -> u64 {
+/// The last checkpoint whose range deletions hide nothing of a table: a compaction of guards, which
+/// makes files, has left out what they hide. The role is the one with which the table became known
+/// in this life: a new table has the role of a base.
+pub(crate) fn cleared_to(table: &TableHandle) -> u64 {
     match (table.part.place, table.part.role) {
-        (Place::File, Role::Base) => table.part.checkpoint,
+        (Place::File, Role::Base | Role::Fragment { .. }) => table.part.checkpoint,
         _ => 0,
     }
 }

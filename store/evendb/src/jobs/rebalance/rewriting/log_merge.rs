@@ -298,7 +298,7 @@ fn build_merged(
     let data = metas().map(|meta| meta.data_bytes).sum();
     let shape = TableShape {
         bytes_max: u64::MAX,
-        ends: &|_| false,
+        ends: &|_, _| false,
         run: Some((records, data)),
         look: &|_, _| {},
     };

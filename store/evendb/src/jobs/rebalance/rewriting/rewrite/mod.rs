@@ -83,9 +83,7 @@ pub(crate) fn rewrite(
     if let [chunk] = chunks
         && chunk.view.load_full().funk.is_guarded()
     {
-        let range = chunk.range.clone();
-        let (low, high) = (range.low.into_vec(), range.high.map(<[u8]>::into_vec));
-        guarded::sweep(context, keyspace, chunk, low, high)?;
+        guarded::compact(context, keyspace, chunk, (&[], None))?;
         return Ok(chunks.to_vec());
     }
     let job = trace::job!(

@@ -1,0 +1,335 @@
+//! Jobs of chunks with guards, on a simulated disk: the tree that they make, and what is dropped.
+
+use crate::chunk::{Chunk, View};
+use crate::options::{Layout, Options};
+use crate::sync::Arc;
+use crate::{Db, Keyspace, KeyspaceOptions};
+use evendb_storage::vfs::SimVfs;
+use std::collections::BTreeSet;
+
+/// Tiny limits: a few thousand small records fill several levels.
+fn options(vfs: &SimVfs) -> Options {
+    Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .memory_budget(1 << 20)
+        .workers(0)
+        .layout(Layout::Guards)
+        .advanced(|advanced| {
+            advanced.guards(|guards| guards.last_guard_bytes(4 << 10).table_bytes_max(2 << 10))
+        })
+}
+
+fn key(number: u32) -> String {
+    // Spread over the key space, and the same in each run.
+    format!("{:08x}", number.wrapping_mul(0x9e37_79b1))
+}
+
+fn chunk(keyspace: &Keyspace) -> Arc<Chunk> {
+    let index = keyspace.state.index.load_full();
+    let mut chunks = index.iter().map(|(_, chunk)| chunk.clone());
+    let only = chunks.next().expect("the first chunk");
+    assert!(
+        chunks.next().is_none(),
+        "a chunk with guards is never split"
+    );
+    only
+}
+
+fn view(keyspace: &Keyspace) -> Arc<View> {
+    chunk(keyspace).view.load_full()
+}
+
+fn put(keyspace: &Keyspace, numbers: impl Iterator<Item = u32>, value: &str) {
+    for number in numbers {
+        keyspace.put(key(number), value.repeat(20)).expect("puts");
+    }
+}
+
+/// The levels that have tables.
+fn levels(view: &View) -> BTreeSet<u8> {
+    let tree = view.funk.tree.as_ref().expect("a tree");
+    tree.fragments().map(|(level, _)| level.0).collect()
+}
+
+fn records(view: &View) -> (u64, u64) {
+    let metas = || view.funk.tables().map(|table| &table.part.meta);
+    let deletes = metas().map(|meta| meta.deletes).sum();
+    (metas().map(|meta| meta.entries).sum(), deletes)
+}
+
+fn shown(keyspace: &Keyspace) -> usize {
+    keyspace
+        .iter()
+        .inspect(|pair| assert!(pair.is_ok()))
+        .count()
+}
+
+#[test]
+fn tables_go_down_the_levels_and_lie_within_guards() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    let mut seen = BTreeSet::new();
+    for round in 0..60 {
+        put(
+            keyspace,
+            (0..200).map(|number| round * 200 + number),
+            "a long value .",
+        );
+        db.flush().expect("flushes");
+        let view = view(keyspace);
+        assert!(view.munk.is_none() && view.funk.base.is_empty());
+        seen.extend(levels(&view));
+        let tree = view.funk.tree.as_ref().expect("a tree");
+        for level in crate::guards::tree::Tree::guarded_levels() {
+            let guards = tree.guards(level);
+            if guards.chosen().is_empty() {
+                for guard in guards.all() {
+                    let own = guard.fragments.iter();
+                    assert!(own.clone().all(|own| *own.meta().min_key >= *guard.low));
+                }
+            }
+        }
+    }
+    db.settle_debt().expect("pays its debt");
+    assert!(seen.contains(&5) && seen.contains(&6), "{seen:?}");
+    let view = view(keyspace);
+    let tree = view.funk.tree.as_ref().expect("a tree");
+    assert!(tree.guard_keys().len() > 20, "{}", tree.guard_keys().len());
+    assert_eq!(shown(keyspace), 12_000);
+    let (compact, _) = options(&vfs).advanced.guards.level0_runs;
+    assert!(view.funk.sorted_runs() < compact);
+    db.close().expect("closes");
+    let again = options(&vfs).open("/db").expect("opens");
+    let reopened = chunk(again.default_keyspace()).view.load_full();
+    let reopened = reopened.funk.tree.as_ref().expect("a tree");
+    assert_eq!(reopened.guard_set(), tree.guard_set());
+    assert_eq!(shown(again.default_keyspace()), 12_000);
+}
+
+#[test]
+fn a_compaction_leaves_one_record_of_each_key_and_no_delete() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    for round in 0..8 {
+        put(
+            keyspace,
+            0..2_000,
+            "abcdefgh".get(round..=round).expect("a letter"),
+        );
+        db.flush().expect("flushes");
+    }
+    for number in (0..2_000).step_by(2) {
+        keyspace.delete(key(number)).expect("deletes");
+    }
+    db.flush().expect("flushes");
+    assert!(records(&view(keyspace)).0 > 2_500);
+    let summary = db.compact().expect("compacts");
+    assert!(summary.bytes_after < summary.bytes_before);
+    assert_eq!(records(&view(keyspace)), (1_000, 0));
+    assert_eq!(levels(&view(keyspace)), BTreeSet::from([6]));
+    assert_eq!(shown(keyspace), 1_000);
+    assert_eq!(
+        db.compact().expect("compacts").rewritten,
+        0,
+        "nothing is left to do"
+    );
+}
+
+#[test]
+fn what_a_snapshot_sees_stays_and_goes_with_it() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    put(keyspace, 0..1_000, "old");
+    let snapshot = db.snapshot().expect("a snapshot");
+    put(keyspace, 0..1_000, "new");
+    keyspace.delete_range::<&str>(..).expect("deletes");
+    db.compact().expect("compacts");
+    for number in 0..1_000 {
+        let value = snapshot
+            .get(keyspace, key(number))
+            .expect("gets")
+            .expect("it sees it");
+        assert_eq!(value, "old".repeat(20).as_bytes());
+    }
+    assert_eq!(shown(keyspace), 0);
+    drop(snapshot);
+    db.compact().expect("compacts");
+    assert_eq!(records(&view(keyspace)), (0, 0));
+}
+
+/// Range deletions leave once nothing is left that they could hide, and hide nothing that is put
+/// after them.
+#[test]
+fn range_deletions_leave() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    for round in 0..4 {
+        put(keyspace, 0..2_000, "v");
+        db.flush().expect("flushes");
+        db.settle_debt().expect("pays its debt");
+        keyspace.delete_range("4".."c").expect("deletes");
+        put(keyspace, (0..2_000).step_by(10), "w");
+        db.flush().expect("flushes");
+        db.compact().expect("compacts");
+        db.settle_debt().expect("pays its debt");
+        let view = view(keyspace);
+        assert!(
+            view.covers.is_none(),
+            "round {round}: a range deletion stays"
+        );
+        let is_hidden = |number: u32| {
+            let key = key(number);
+            *"4" <= *key && *key < *"c" && !number.is_multiple_of(10)
+        };
+        let expected = (0..2_000).filter(|&number| !is_hidden(number)).count();
+        assert_eq!(shown(keyspace), expected, "round {round}");
+        assert_eq!(records(&view).0, expected as u64, "round {round}");
+    }
+    // Also where the tables were made in an earlier life.
+    db.close().expect("closes");
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    keyspace.delete_range("0".."z").expect("deletes");
+    put(keyspace, 0..10, "x");
+    db.flush().expect("flushes");
+    db.compact().expect("compacts");
+    assert!(view(keyspace).covers.is_none(), "a range deletion stays");
+    assert_eq!((records(&view(keyspace)).0, shown(keyspace)), (10, 10));
+}
+
+/// Range deletions that hide much leave without a call, also over tables of an earlier life that
+/// nothing else would write again.
+#[test]
+fn what_hides_much_is_swept_in_every_life() {
+    let vfs = SimVfs::new(1);
+    {
+        let db = options(&vfs).open("/db").expect("opens");
+        put(db.default_keyspace(), 0..4_000, "v");
+        db.flush().expect("flushes");
+        db.compact().expect("compacts");
+        db.close().expect("closes");
+    }
+    for end in ["8", "c", "e"] {
+        let db = options(&vfs).open("/db").expect("opens");
+        let keyspace = db.default_keyspace();
+        keyspace.delete_range("2"..end).expect("deletes");
+        db.flush().expect("flushes");
+        db.settle_debt().expect("pays its debt");
+        let expected = (0..4_000)
+            .filter(|&number| !("2"..end).contains(&&*key(number)))
+            .count();
+        assert_eq!(shown(keyspace), expected);
+        assert!(
+            view(keyspace).covers.is_none(),
+            "up to {end}: a range deletion stays"
+        );
+        assert_eq!(records(&view(keyspace)).0, expected as u64);
+        db.close().expect("closes");
+    }
+}
+
+/// Many single range deletions do not pile up.
+#[test]
+fn many_range_deletions_are_swept() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    put(keyspace, 0..3_000, "v");
+    db.flush().expect("flushes");
+    for number in 0..600 {
+        let low = key(number);
+        keyspace
+            .delete_range(low.clone()..format!("{low}!"))
+            .expect("deletes");
+        if number % 50 == 49 {
+            db.flush().expect("flushes");
+            db.settle_debt().expect("pays its debt");
+        }
+    }
+    let view = view(keyspace);
+    let left = view.covers.as_ref().map_or(0, |covers| covers.count());
+    assert!(
+        left <= crate::rebalance::covered_tables::PIECES_MAX,
+        "{left} pieces"
+    );
+    assert_eq!(shown(keyspace), 2_400);
+}
+
+/// Scans that look into many runs make a compaction due.
+#[test]
+fn scans_pay_for_compactions() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    for round in 0..3 {
+        put(keyspace, (0..300).map(|number| number * 7 + round), "v");
+        db.flush().expect("flushes");
+    }
+    db.settle_debt().expect("pays its debt");
+    assert_eq!(
+        view(keyspace).funk.sorted_runs(),
+        3,
+        "fewer than make a job due"
+    );
+    for number in 0..20_000 {
+        let mut scan = keyspace.range(key(number)..);
+        assert!(scan.next().is_none_or(|pair| pair.is_ok()));
+    }
+    db.settle_debt().expect("pays its debt");
+    assert_eq!(view(keyspace).funk.sorted_runs(), 0);
+}
+
+#[test]
+fn the_layout_stays_and_is_refused_to_change() {
+    let vfs = SimVfs::new(1);
+    let options = || options(&vfs).layout(Layout::Chunks);
+    let guards = KeyspaceOptions::new().layout(Layout::Guards);
+    {
+        let db = options().open("/db").expect("opens");
+        let keyspace = db.keyspace_with("guards", &guards).expect("makes it");
+        put(&keyspace, 0..100, "v");
+        put(db.default_keyspace(), 0..100, "v");
+        db.close().expect("closes");
+    }
+    let db = options().open("/db").expect("opens");
+    let keyspace = db.keyspace_with("guards", &guards).expect("it has guards");
+    assert!(view(&keyspace).funk.is_guarded());
+    assert!(!view(db.default_keyspace()).funk.is_guarded());
+    let chunks = KeyspaceOptions::new().layout(Layout::Chunks);
+    for refused in [
+        db.keyspace_with("guards", &chunks).map(drop),
+        keyspace.set_options(&chunks),
+        db.default_keyspace().set_options(&guards),
+    ] {
+        let error = refused.expect_err("it has another layout");
+        assert_eq!(error.kind(), crate::ErrorKind::InvalidArgument, "{error}");
+    }
+    keyspace
+        .set_options(&KeyspaceOptions::new().block_bytes(512))
+        .expect("sets it");
+    assert_eq!(
+        keyspace.options().expect("reads").layout,
+        Some(Layout::Guards)
+    );
+    db.keyspace_with("default", &chunks).expect("it has chunks");
+}
+
+/// Puts that are faster than the jobs wait for them, so level 0 has a limit.
+#[test]
+fn level_0_does_not_grow_without_limit() {
+    let vfs = SimVfs::new(1);
+    let small = |guards: crate::GuardOptions| guards.level0_runs(2, 3);
+    let options = options(&vfs).advanced(|advanced| advanced.guards(small));
+    let db: Db = options.open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    for round in 0..20 {
+        put(keyspace, (0..100).map(|number| number * 20 + round), "v");
+        db.flush().expect("flushes");
+        assert!(view(keyspace).funk.sorted_runs() <= 3);
+    }
+    assert_eq!(shown(keyspace), 2_000);
+}
