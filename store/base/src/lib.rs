@@ -7,8 +7,8 @@
 //! # Rooms
 //! Each folder is a floor, and what lies in it is a room. A path names the room alone. Each room
 //! imports only rooms that stand after it, which the tests of `proof/house` check.
-//! * `tools/`: `inspect` - the findings of a look inside a closed database, and what does not depend
-//!   on the layout: the directory under its lock, the frames of a manifest, tables, dumps.
+//! * `tools/`: `inspect` - the findings of a look inside a closed database, and what does not
+//!   depend on the layout: the directory under its lock, the frames of a manifest, tables, dumps.
 //! * `directory/`: `destroy` - removes a database. `claim` - the directory's lock, as long as a
 //!   database is open. `directory_lock` - one writer of a directory at a time. `placement` -
 //!   nothing is made inside a database's directory, or inside one with backups. `made_dirs` -

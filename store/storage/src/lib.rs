@@ -3,8 +3,9 @@
 //! ([`framed_log`]), and the encryption of all of them ([`sealing`]).
 //!
 //! Nothing here knows what a chunk or a guard is. Every byte that reaches the disk is encoded and
-//! decoded in this crate, without I/O, in explicit little-endian widths. Reading bytes never panics:
-//! bytes that do not verify are an [`Error`] of kind [`ErrorKind::Corruption`] with file and offset.
+//! decoded in this crate, without I/O, in explicit little-endian widths. Reading bytes never
+//! panics: bytes that do not verify are an [`Error`] of kind [`ErrorKind::Corruption`] with file
+//! and offset.
 //!
 //! # Rooms
 //! A room imports only rooms that stand after it, which the tests of `proof/house` check. What all

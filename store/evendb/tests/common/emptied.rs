@@ -1,7 +1,7 @@
 //! A disk that is completely full, so that nobody gets another byte: the database opens, and
-//! deletes and compactions give room back. Where the file system copies on write, they may fail until
-//! a file of somebody else is removed; nothing is lost. It runs on each kind of file system that can
-//! be mounted here.
+//! deletes and compactions give room back. Where the file system copies on write, they may fail
+//! until a file of somebody else is removed; nothing is lost. It runs on each kind of file system
+//! that can be mounted here.
 
 use super::mounts::{Mounted, TAKEN, mount_image, mount_memory, take_room};
 use super::skipped::skipped;

@@ -1,5 +1,5 @@
-//! The findings of a look inside a closed database, in the words that a command shows, and the looks
-//! that do not depend on how records lie.
+//! The findings of a look inside a closed database, in the words that a command shows, and the
+//! looks that do not depend on how records lie.
 //!
 //! * `directory` - a database's directory, locked against writers. `manifest` - the frames of a
 //!   manifest, and what is wrong with them. `table` - a table, examined or dumped. `dump` - items
