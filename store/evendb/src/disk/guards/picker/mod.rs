@@ -21,8 +21,8 @@
 //! `base_units` units. If a level above the base level has data, level 0 goes to that level: newer
 //! data must never come to lie below older data.
 //!
-//! **One job at a time** runs in a keyspace. Runs of level 0 may come beside it: they are newer than
-//! all that it takes.
+//! **One job at a time** runs in a keyspace. Runs of level 0 may come beside it: they are newer
+//! than all that it takes.
 //!
 //! With one run in a guard (`max_files_per_guard` is 1) the tree is a leveled one: an appended run
 //! is merged with the guard's run, until the guard has its share of the level's bytes and goes
@@ -108,8 +108,8 @@ pub(crate) enum Job {
 }
 
 impl Limits {
-    /// The limits for a keyspace with these options, whose runs of level 0 have `run_bytes` bytes as
-    /// a rule, and whose tables have blocks of `block_bytes` bytes.
+    /// The limits for a keyspace with these options, whose runs of level 0 have `run_bytes` bytes
+    /// as a rule, and whose tables have blocks of `block_bytes` bytes.
     pub(crate) fn of(options: &GuardOptions, run_bytes: u64, block_bytes: usize) -> Limits {
         Limits {
             run_bytes,

@@ -36,10 +36,10 @@ pub(crate) struct Plan {
     /// do not overlap. Those of level 0 have the age 0, which says nothing.
     pub(crate) runs: Vec<Vec<Fragment>>,
     /// Tables that are moved unchanged to their new place in the order, sorted. Such a table
-    /// overlaps no other table of the job, straddles no guard of its new level, and has no deletes, because deletes may be useless there. So keys that come in
-    /// ascending order are not written again. If a guard is merged in place, crumbs
-    /// ([`Limits::crumb_bytes`]) are not moved but rewritten: otherwise data that comes in small
-    /// pieces would stay in small tables.
+    /// overlaps no other table of the job, straddles no guard of its new level, and has no deletes,
+    /// because deletes may be useless there. So keys that come in ascending order are not written
+    /// again. If a guard is merged in place, crumbs ([`Limits::crumb_bytes`]) are not moved but
+    /// rewritten: otherwise data that comes in small pieces would stay in small tables.
     pub(crate) moved: Vec<Fragment>,
 }
 

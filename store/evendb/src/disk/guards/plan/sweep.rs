@@ -6,8 +6,8 @@
 //!           -> the last level -> each guard merged
 //! ```
 //! Level 0 goes down once. A level is begun when the level above it is done, so a guard goes down
-//! once. So it ends, however much is written meanwhile. Deletes and old versions that a reader still
-//! needs stay.
+//! once. So it ends, however much is written meanwhile. Deletes and old versions that a reader
+//! still needs stay.
 //!
 //! A sweep belongs to one thread. Other jobs may be done between two of its steps. Not here: doing
 //! the jobs.
