@@ -1,14 +1,14 @@
-//! What the engines share above the storage parts. So an application sees one error and one word
-//! for durability, whichever engine it opens, and tests control the threads of both.
+//! What the engine needs above the storage parts, and other crates beside it: one error, one word
+//! for durability, a seam by which tests control threads.
 //!
-//! Applications use the names that the engines' crates export. Nothing here knows how data is laid
+//! Applications use the names that the crate `evendb` exports. Nothing here knows how data is laid
 //! out.
 //!
 //! # Rooms
 //! Each folder is a floor, and what lies in it is a room. A path names the room alone. Each room
 //! imports only rooms that stand after it, which the tests of `proof/house` check.
-//! * `tools/`: `inspect` - the findings of a look inside a closed database, and what both engines
-//!   look at alike: the directory under its lock, the frames of a manifest, tables, dumps.
+//! * `tools/`: `inspect` - the findings of a look inside a closed database, and what does not
+//!   depend on the layout: the directory under its lock, the frames of a manifest, tables, dumps.
 //! * `directory/`: `destroy` - removes a database. `claim` - the directory's lock, as long as a
 //!   database is open. `directory_lock` - one writer of a directory at a time. `placement` -
 //!   nothing is made inside a database's directory, or inside one with backups. `made_dirs` -

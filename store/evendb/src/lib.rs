@@ -30,7 +30,7 @@ use state::{engine, full_disk, key_locks, log_room, memory_policy, opening, pace
 pub use tools::fuzzing;
 pub use tools::inspect;
 use tools::{backup, copy};
-// Modules that both engines share.
+// Modules that other crates need, too.
 use evendb_base::{error, fork, sync};
 
 pub use api::batch::{Batch, BatchWrite};

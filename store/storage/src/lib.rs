@@ -2,10 +2,10 @@
 //! blocks and sorted tables ([`table`]), filters ([`filter`]), framed append-only logs
 //! ([`framed_log`]), and the encryption of all of them ([`sealing`]).
 //!
-//! Nothing here knows what a chunk is: a second engine can be built on the same parts. Every byte
-//! that reaches the disk is encoded and decoded in this crate, without I/O, in explicit
-//! little-endian widths. Reading bytes never panics: bytes that do not verify are an [`Error`] of
-//! kind [`ErrorKind::Corruption`] with file and offset.
+//! Nothing here knows what a chunk or a guard is. Every byte that reaches the disk is encoded and
+//! decoded in this crate, without I/O, in explicit little-endian widths. Reading bytes never
+//! panics: bytes that do not verify are an [`Error`] of kind [`ErrorKind::Corruption`] with file
+//! and offset.
 //!
 //! # Rooms
 //! A room imports only rooms that stand after it, which the tests of `proof/house` check. What all

@@ -1,4 +1,4 @@
-//! Ranges of keys as engines scan them: a least key, and an exclusive upper limit or none.
+//! Ranges of keys as the engine scans them: a least key, and an exclusive upper limit or none.
 //!
 //! Pure functions over bytes in their order. Not here: the columns of a typed key (`evendb-keys`).
 

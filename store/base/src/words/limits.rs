@@ -1,4 +1,4 @@
-//! Both engines refuse numeric options outside their limits, in the same words.
+//! Numeric options outside of their limits are refused in the same words.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Debug;

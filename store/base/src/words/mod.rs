@@ -1,4 +1,4 @@
-//! What both engines say in the same words: values, limits and errors.
+//! Words that all crates of the store share: values, limits and errors.
 
 pub mod durability;
 pub mod engine_kind;

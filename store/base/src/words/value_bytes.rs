@@ -1,4 +1,4 @@
-//! What the values that reads return can do, in both engines: they are used like their bytes.
+//! What the values that reads return can do: they are used like their bytes.
 
 /// Implements, for a type that dereferences to its bytes: `to_vec`, `AsRef<[u8]>`, `Debug`,
 /// equality with everything that has bytes, and the conversion into a vector.

@@ -24,7 +24,7 @@ pub type Item<E> = Result<(Vec<u8>, Vec<u8>), E>;
 /// Bounds of a scan.
 pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// An open database of either engine.
+/// An open database.
 pub trait Database: Sized {
     type Error: Debug;
     /// The most records beyond its range that a scan may read before it ends.
@@ -41,7 +41,7 @@ pub trait Database: Sized {
     fn is_damage(error: &Self::Error) -> bool;
 }
 
-/// Makes the `Db` of an engine's crate a [`Database`]: both engines have the same calls.
+/// Makes the `Db` of a crate a [`Database`].
 #[allow(unused_macros, reason = "one test binary of an engine uses it")]
 macro_rules! database {
     ($engine:ident, reads_beyond: $reads_beyond:expr) => {

@@ -1,6 +1,5 @@
-//! Threads that call a database of either engine at random and record their calls: gets, puts,
-//! deletes, batches, range deletions if the engine has them, multi-gets, and scans from both ends,
-//! of the database and of snapshots.
+//! Threads that call a database at random and record their calls: gets, puts, deletes, batches,
+//! range deletions, multi-gets, and scans from both ends, of the database and of snapshots.
 //!
 //! Each write of a key has its number, and the value begins with it. In most histories a key has
 //! one writing thread, so that [`check`](super::linearizable::check) judges them in full: threads
@@ -50,7 +49,7 @@ pub trait Store: Clone + Send + Sync {
     fn scan(&self, of: Option<&Self::Snapshot>, range: Range<Key>) -> Records;
 }
 
-/// Makes an engine's `Db` a [`Store`]: both engines have the same calls, except range deletions.
+/// Makes a `Db` a [`Store`].
 #[allow(unused_macros, reason = "one test binary of an engine uses it")]
 macro_rules! store {
     ($db:ty, $snapshot:ty) => {

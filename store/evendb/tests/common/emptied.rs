@@ -1,7 +1,7 @@
 //! A disk that is completely full, so that nobody gets another byte: the database opens, and
-//! deletes and compactions give room back, with either engine. Where the file system copies on
-//! write, they may fail until a file of somebody else is removed; nothing is lost. It runs on each
-//! kind of file system that can be mounted here.
+//! deletes and compactions give room back. Where the file system copies on write, they may fail
+//! until a file of somebody else is removed; nothing is lost. It runs on each kind of file system
+//! that can be mounted here.
 
 use super::mounts::{Mounted, TAKEN, mount_image, mount_memory, take_room};
 use super::skipped::skipped;
@@ -22,7 +22,7 @@ pub enum Refused {
     Failed(String),
 }
 
-/// The calls of an engine that this test needs.
+/// The calls that this test needs.
 pub trait Store: Sized {
     fn put(&self, key: &str, value: &[u8]) -> Done;
     fn delete(&self, key: &str) -> Done;
@@ -31,8 +31,7 @@ pub trait Store: Sized {
     fn close(self);
 }
 
-/// Makes an engine's `Db` a [`Store`], and makes the function `or_no_room`, which takes its errors:
-/// both engines have the same calls.
+/// Makes a `Db` a [`Store`], and makes the function `or_no_room`, which takes its errors.
 #[allow(unused_macros, reason = "one test binary of an engine uses it")]
 macro_rules! store {
     ($db:ty, $error:ty, $no_space:path) => {

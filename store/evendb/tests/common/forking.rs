@@ -1,6 +1,6 @@
 #![expect(unsafe_code, reason = "fork, alarm and _exit")]
 //! Real children of a test's process, their calls of a database of their parent, and their
-//! complaints. Both engines share this file.
+//! complaints.
 
 use evendb_base::{ErrorKind, Result};
 use std::collections::BTreeMap;

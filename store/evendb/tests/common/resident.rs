@@ -1,6 +1,5 @@
 //! The memory that a whole process takes beside its budget, with one workload after the other, each
-//! in a process of its own: the allowance of docs/testing.md is 64 MiB. Both engines share this
-//! file: their calls have the same names.
+//! in a process of its own: the allowance of docs/testing.md is 64 MiB.
 //!
 //! The measure is the most memory that the process had, as the system counts it (`VmHWM`), so it
 //! includes the allocator's holes, stacks and mapped files.

@@ -1,5 +1,5 @@
-//! What the shuttle tests of both engines share: running a scenario under many schedules, and
-//! whether one of them fails.
+//! What shuttle tests share: running a scenario under many schedules, and whether one of them
+//! fails.
 //!
 //! A scenario is a whole engine on simulated files and a few threads. It reports a wrong result by
 //! [`oracle`]. Another kind of failure does not count as noticing a planted fault, unless the test

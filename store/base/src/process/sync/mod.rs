@@ -3,7 +3,7 @@
 //!
 //! Normal builds use `std` locks ([`lock`]), atomics and threads, and `crossbeam-epoch`. With
 //! `--cfg evendb_loom` and `--cfg evendb_shuttle` the same names are loom's and shuttle's, so that
-//! a schedule is a test input. Nothing else in the engines names `std::sync::atomic`, `std::thread`
+//! a schedule is a test input. Nothing else in the engine names `std::sync::atomic`, `std::thread`
 //! or a lock directly. Locks do not poison: instead, a panic in a worker latches the database.
 
 pub mod lazy;

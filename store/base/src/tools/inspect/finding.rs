@@ -108,7 +108,7 @@ impl FindingKind {
     }
 }
 
-/// The chunk that a finding names. Only the first engine has chunks.
+/// The chunk that a finding names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ChunkName {
@@ -135,7 +135,7 @@ impl ChunkName {
     }
 }
 
-/// The place of a table in a keyspace, for a finding. Only tables of the second engine have levels.
+/// The place of a table in a keyspace whose tables have levels, for a finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TablePlace {
@@ -184,7 +184,7 @@ pub struct Finding {
     pub what: String,
 }
 
-/// Methods for engines, which make findings.
+/// Methods for the engine, which makes findings.
 #[doc(hidden)]
 impl Finding {
     /// A finding that names no chunk and no table.

@@ -39,7 +39,7 @@ pub struct DumpItem {
     pub fields: Vec<(&'static str, DumpValue)>,
 }
 
-/// Methods for engines, which make items.
+/// Methods for the engine, which makes items.
 #[doc(hidden)]
 impl DumpItem {
     /// An item without fields.

@@ -1,11 +1,11 @@
-//! The findings of a look inside a closed database, in words that all engines share, so that a
-//! command shows the findings of both engines in the same way; and what both engines look at alike.
+//! The findings of a look inside a closed database, in the words that a command shows, and the
+//! looks that do not depend on how records lie.
 //!
 //! * `directory` - a database's directory, locked against writers. `manifest` - the frames of a
 //!   manifest, and what is wrong with them. `table` - a table, examined or dumped. `dump` - items
 //!   for the caller of a dump. `item` - one item. `finding` - one thing that is wrong.
 //!
-//! Each engine decides what it looks at. Damage is a finding and not an error.
+//! The engine decides what it looks at. Damage is a finding and not an error.
 
 mod directory;
 mod dump;

@@ -1,4 +1,4 @@
-//! What both engines look at alike, on files that no engine made.
+//! What does not depend on the layout, on files that no engine made.
 
 #![expect(
     clippy::unwrap_used,

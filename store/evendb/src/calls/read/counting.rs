@@ -93,7 +93,8 @@ pub(super) fn runs_read(engine: &Engine, chunk: &Arc<Chunk>, view: &View, reads:
 }
 
 /// Counts a seek of a scan in a chunk with guards, where the scan begins at `from`. Once the seeks
-/// have paid for a compaction, the chunk is looked at. One seek in some is counted, for all of them.
+/// have paid for a compaction, the chunk is looked at. One seek in some is counted, for all of
+/// them.
 pub(super) fn seek(engine: &Engine, chunk: &Arc<Chunk>, view: &View, from: Option<&[u8]>) {
     let scans = chunk.heat.scans.load(Ordering::Relaxed);
     let Some(tree) = &view.funk.tree else {

@@ -210,8 +210,8 @@ impl Funk {
         }
     }
 
-    /// The funk of these parts of a chunk, with these guards in a keyspace of guards. The error says
-    /// what contradicts what.
+    /// The funk of these parts of a chunk, with these guards in a keyspace of guards. The error
+    /// says what contradicts what.
     pub(crate) fn of_parts(
         parts: &[Part],
         guards: Option<&GuardSet>,

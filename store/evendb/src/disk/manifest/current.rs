@@ -17,9 +17,9 @@ const CURRENT_MAGIC: &[u8; 7] = b"EVENCUR";
 /// The format version of new files.
 pub(crate) const VERSION: u8 = b'7';
 /// Versions that are read. Version 2 had no range deletions; in version 3 no table said when its
-/// records expire; version 4 had no values apart; in version 5 values apart of an encrypted database
-/// did not carry their nonces; version 6, which only encrypted databases had, had no guards.
-/// Otherwise they are the same.
+/// records expire; version 4 had no values apart; in version 5 values apart of an encrypted
+/// database did not carry their nonces; version 6, which only encrypted databases had, had no
+/// guards. Otherwise they are the same.
 const VERSIONS_READ: [u8; 6] = [b'2', b'3', b'4', b'5', b'6', VERSION];
 pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
 /// A flag in it: closed.

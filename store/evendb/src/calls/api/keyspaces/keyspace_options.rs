@@ -66,8 +66,8 @@ impl Keyspace {
     }
 
     /// Sets all its options. An option that `options` does not choose follows the database from now
-    /// on, except layout and merge operator, which stay and which no other one can replace. The options
-    /// survive power loss on return, and hold for tables that are written from then on.
+    /// on, except layout and merge operator, which stay and which no other one can replace. The
+    /// options survive power loss on return, and hold for tables that are written from then on.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {

@@ -8,9 +8,9 @@
 //! much.
 //!
 //! Invariants: a job replaces the tables of its plan and nothing else, so runs that checkpoints
-//! publish meanwhile stay. A record is dropped by the rules of every merge (I14); a tombstone only if
-//! no older table meets the keys of the job (I15). The job's new tables get an age above all others,
-//! or, if they stay in their guard, the greatest age of the tables that they replace.
+//! publish meanwhile stay. A record is dropped by the rules of every merge (I14); a tombstone only
+//! if no older table meets the keys of the job (I15). The job's new tables get an age above all
+//! others, or, if they stay in their guard, the greatest age of the tables that they replace.
 //!
 //! Thread safety: the holder of the chunk's token; there is one job of a chunk at a time. Not here:
 //! which job is due (`guards/picker`), which tables it takes (`plan`), and how they are written

@@ -1,5 +1,5 @@
-//! The outcome of a compaction becomes the truth: an edit of the manifest, and a new view with a new
-//! tree and without the runs that went down.
+//! The outcome of a compaction becomes the truth: an edit of the manifest, and a new view with a
+//! new tree and without the runs that went down.
 //!
 //! Invariants: the edit is queued and the view published under the chunk's latch, while no edit
 //! names a run of the chunk that its view does not have ([`layout::latch_beside`]). A table that

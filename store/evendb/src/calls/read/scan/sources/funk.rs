@@ -15,8 +15,8 @@ use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Log and chains of a funk, key by key, newest source first. It stays where a fill left it, so that
-/// the next fill of the same funk goes on without a seek. It keeps the funk alive, but not its
+/// Log and chains of a funk, key by key, newest source first. It stays where a fill left it, so
+/// that the next fill of the same funk goes on without a seek. It keeps the funk alive, but not its
 /// view.
 pub(crate) struct FunkScan {
     funk: Arc<Funk>,

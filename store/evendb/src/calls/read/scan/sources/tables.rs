@@ -1,8 +1,8 @@
 //! Cursors over the tables of a funk, key by key: the newest record of each key at a version.
 //!
-//! [`TableKeys`] is one table; [`ChainKeys`] a chain of disjoint tables, end to end: the base, or one
-//! of the chains of a tree of guards. Both move in one direction, chosen at the seek. A chain reads a
-//! table only when a scan comes to its keys.
+//! [`TableKeys`] is one table; [`ChainKeys`] a chain of disjoint tables, end to end: the base, or
+//! one of the chains of a tree of guards. Both move in one direction, chosen at the seek. A chain
+//! reads a table only when a scan comes to its keys.
 //!
 //! A key is left behind only when the next one is asked for ([`TableKeys::leave`],
 //! [`TableKeys::settle`]). Forward, the first visible record of a key decides, and the next key may
