@@ -15,7 +15,7 @@ mod tools;
 // Each folder is a floor, and what lies in it is a room. A path names the room alone.
 use calls::{api, changes, ingest, read, transaction, write};
 use chunks::{catalog, chunk, delta, funk, key_heads, merge, munk, record, value};
-use disk::{commit_log, manifest, tables, value_files};
+use disk::{commit_log, guards, manifest, tables, value_files};
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 use ground::golden_text;
 use ground::{admission, figures, files, memory, metrics, plant, recording, trace};

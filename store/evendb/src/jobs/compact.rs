@@ -20,8 +20,8 @@ use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge::Merge;
-use crate::rebalance::munks;
 use crate::rebalance::rewrite::sources_of;
+use crate::rebalance::{guarded, munks};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, thread};
 use crate::tables::TableHandle;
@@ -262,6 +262,9 @@ fn compact_chunk(engine: &Engine, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) 
 /// snapshot kept: these are counted by reading the table.
 fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
     let funk = &view.funk;
+    if funk.is_guarded() {
+        return Ok(!guarded::is_swept(funk));
+    }
     let [table] = &funk.base[..] else {
         return Ok(!funk.runs.is_empty() || funk.base.len() > 1);
     };

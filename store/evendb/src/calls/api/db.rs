@@ -69,6 +69,7 @@ impl Db {
                     &handle.engine.disk,
                     DEFAULT_KEYSPACE,
                     id,
+                    None,
                 );
                 let mut catalog = handle.engine.catalog.lock();
                 catalog.insert(DEFAULT_KEYSPACE.to_owned(), state.clone());

@@ -12,11 +12,14 @@
 //! base, or as a run of a lower ordinal. No table is cut within a chunk; a table across the border
 //! of two chunks is named by both, and each reads it within its own limits.
 //!
+//! A chunk with guards stays one chunk.
+//!
 //! Not here: views, versions, files.
 
 use crate::chunk::KeyRange;
 use crate::funk::Funk;
 use crate::manifest::edit::{Part, Role};
+use crate::manifest::{LEVELS, Level};
 
 /// A chunk that replaces an old one, or a part of it.
 pub(super) struct NewChunk {
@@ -37,23 +40,21 @@ pub(super) fn chunks_of(
     bytes_max: u64,
     overlapping: &mut dyn FnMut(&Part),
 ) -> Vec<NewChunk> {
-    let mut parts: Vec<Part> = Vec::new();
-    parts.extend(funk.base.iter().map(|table| Part {
-        role: Role::Base,
-        ..table.part.clone()
-    }));
-    parts.extend(funk.runs.iter().map(|run| Part {
-        role: Role::Run {
-            ordinal: run.ordinal,
-        },
-        ..run.table.part.clone()
-    }));
+    let mut parts = funk.parts();
+    // Tables that lie alone in a chunk with guards are one run of its last level.
+    let below = funk
+        .tree
+        .as_ref()
+        .map_or(Role::Base, |tree| Role::Fragment {
+            level: Level(LEVELS as u8 - 1),
+            age: tree.next_age(),
+        });
     let mut run_end = funk.run_end;
     for part in ingested {
         let meta = &part.meta;
         let mut tables = funk.tables().map(|table| &table.part.meta);
         let role = match tables.any(|table| table.meets(&meta.min_key, &meta.max_key)) {
-            false => Role::Base,
+            false => below,
             true => {
                 overlapping(part);
                 let ordinal = run_end;
@@ -65,7 +66,10 @@ pub(super) fn chunks_of(
         parts.push(Part { role, ..part });
     }
     parts.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
-    let lows = cuts(range, &parts, bytes_max);
+    let lows = match funk.is_guarded() {
+        true => vec![range.low.clone()],
+        false => cuts(range, &parts, bytes_max),
+    };
     let mut new = Vec::with_capacity(lows.len());
     for (index, low) in lows.iter().enumerate() {
         let high = lows.get(index + 1).cloned().or_else(|| range.high.clone());
@@ -79,11 +83,8 @@ pub(super) fn chunks_of(
             .cloned()
             .collect();
         // Stable: the base stays in the order of its keys.
-        own.sort_by_key(|part| match part.role {
-            Role::Base => 0,
-            Role::Run { ordinal } => u64::from(ordinal) + 1,
-        });
-        let runs = own.iter().filter(|part| part.role != Role::Base).count();
+        own.sort_by_key(|part| part.role.order());
+        let runs = own.iter().filter(|part| part.role.is_run()).count();
         new.push(NewChunk {
             range,
             parts: own,

@@ -38,9 +38,9 @@ use crate::engine::core::Core;
 use crate::engine::flow::Flow;
 use crate::error::{Error, Result};
 use crate::full_disk::Need;
-use crate::funk::{Funk, Run, Search};
+use crate::funk::{Funk, Search};
 use crate::manifest::ChunkId;
-use crate::manifest::edit::{Change, ChunkRecord, Part, Role};
+use crate::manifest::edit::{Change, ChunkRecord, Part};
 use crate::munk::Munk;
 use crate::plant::planted;
 use crate::rebalance::{jobs, layout, munks};
@@ -164,9 +164,7 @@ impl Drop for Held<'_> {
 struct Prepared {
     id: ChunkId,
     range: KeyRange,
-    base: Vec<Arc<TableHandle>>,
-    runs: Vec<Run>,
-    run_end: u32,
+    funk: Funk,
     search: Option<Arc<Search>>,
     covers: Option<Arc<Covers>>,
     munk: Option<Arc<Munk>>,
@@ -174,8 +172,7 @@ struct Prepared {
 
 impl Prepared {
     fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
-        let runs = self.runs.iter().map(|run| &run.table);
-        self.base.iter().chain(runs)
+        self.funk.tables()
     }
 
     fn into_chunk(
@@ -185,7 +182,8 @@ impl Prepared {
         version: Version,
         row_tag: RowTag,
     ) -> Arc<Chunk> {
-        let mut funk = Funk::new(self.base, self.runs, self.run_end);
+        // Counted anew: the ingested tables are shown at a version now.
+        let mut funk = self.funk.counted();
         if let Some(search) = self.search {
             funk.search.set(search);
             funk.search_shared = true;
@@ -403,28 +401,21 @@ fn prepared(engine: &Engine, view: &View, new: NewChunk, munk: Option<&Munk>) ->
         run_end,
         same_log,
     } = new;
-    let mut base = Vec::new();
-    let mut runs = Vec::new();
-    for part in &parts {
-        let table = disk.tables.acquire(part);
-        match part.role {
-            Role::Base => base.push(table),
-            Role::Run { ordinal } => runs.push(Run { ordinal, table }),
-        }
-    }
+    let guards = view.funk.tree.as_ref().map(|tree| tree.guard_set());
+    let acquire = |part: &Part| disk.tables.acquire(part);
+    let funk = Funk::of_parts(&parts, guards.as_ref(), run_end, &acquire);
+    let funk = funk.expect("ingested tables contradict nothing");
     let covers = view.covers.as_ref();
     let covers = covers.and_then(|covers| covers.clip(&range, core.ledger()));
     let munk = munk.map(|munk| layout::part_of_munk(munk.clone(), &range));
     Prepared {
         id: ChunkId(disk.new_id()),
-        base,
-        run_end,
         search: view
             .funk
             .search
             .get()
-            .filter(|_| same_log && !runs.is_empty()),
-        runs,
+            .filter(|_| same_log && !funk.runs.is_empty()),
+        funk,
         covers: covers.map(Arc::new),
         munk: munk.filter(Munk::holds_any).map(Arc::new),
         range,
@@ -438,22 +429,14 @@ fn changes_of(keyspace: &KeyspaceState, chunks: &[Arc<Chunk>], plan: &Plan) -> V
         .map(|chunk| Change::RemoveChunk { id: chunk.id });
     let mut changes: Vec<Change> = removed.collect();
     for new in plan.groups.iter().flat_map(|group| &group.new) {
-        let base = new.base.iter().map(|table| (table, Role::Base));
-        let runs = new.runs.iter().map(|run| {
-            let ordinal = run.ordinal;
-            (&run.table, Role::Run { ordinal })
-        });
-        let parts = base.chain(runs).map(|(table, role)| Part {
-            role,
-            ..table.part.clone()
-        });
         let covers = new.covers.as_ref();
         changes.push(Change::SetChunk(ChunkRecord {
             id: new.id,
             keyspace: keyspace.id,
             low: new.range.low.to_vec(),
-            parts: parts.collect(),
+            parts: new.funk.parts(),
             covers: covers.map_or(Vec::new(), |covers| covers.durable_records(&new.range)),
+            guards: new.funk.guard_set(),
         }));
     }
     changes

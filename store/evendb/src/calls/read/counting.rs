@@ -7,10 +7,12 @@
 
 use super::get::Lookup;
 use super::tables::Direction;
-use crate::chunk::{Chunk, View};
+use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::engine::work::Work;
+use crate::guards::tree::looks::Level0;
 use crate::munk::Munk;
+use crate::rebalance::guarded;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
@@ -21,8 +23,15 @@ const RUN_READ_BYTES: u64 = 32 << 10;
 /// bytes.
 const MERGE_BYTES_LEAST: u64 = 512 << 10;
 
+/// One seek in this number is counted.
+const SEEKS_PER_COUNT: u32 = 16;
+
 /// Counts a get that was answered from disk, and asks for the key's span if it is worth having.
 pub(super) fn miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View, lookup: &Lookup<'_>) {
+    if view.funk.is_guarded() {
+        Heat::count(&chunk.heat.gets_outside);
+        return;
+    }
     if engine
         .memory
         .note_miss(chunk, view, lookup.key, lookup.hash)
@@ -55,7 +64,7 @@ pub(super) fn wanted_by_scan(
 /// Counts the refill of a scan from disk. If the chunk has no munk, it asks for one without spans,
 /// in which reads of spans are counted.
 pub(super) fn refill_miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View) {
-    if engine.memory.should_count(chunk, view) {
+    if !view.funk.is_guarded() && engine.memory.should_count(chunk, view) {
         ask(&engine.work, chunk);
     }
 }
@@ -64,7 +73,7 @@ pub(super) fn refill_miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View) {
 /// last merge of the log cost what a merge costs, a merge is asked for. So scans pay at most twice
 /// what they would pay if the number of coming scans were known.
 pub(super) fn runs_read(engine: &Engine, chunk: &Arc<Chunk>, view: &View, reads: usize) {
-    if reads < 2 || !view.funk.has_sorted_runs(2) {
+    if view.funk.is_guarded() || reads < 2 || !view.funk.has_sorted_runs(2) {
         return;
     }
     // Relaxed: a lost count does no harm.
@@ -80,6 +89,28 @@ pub(super) fn runs_read(engine: &Engine, chunk: &Arc<Chunk>, view: &View, reads:
         if !chunk.log_merge_wanted.swap(true, Ordering::Relaxed) {
             engine.work.push_merge(chunk, true);
         }
+    }
+}
+
+/// Counts a seek of a scan in a chunk with guards, where the scan begins at `from`. Once the seeks
+/// have paid for a compaction, the chunk is looked at. One seek in some is counted, for all of them.
+pub(super) fn seek(engine: &Engine, chunk: &Arc<Chunk>, view: &View, from: Option<&[u8]>) {
+    let scans = chunk.heat.scans.load(Ordering::Relaxed);
+    let Some(tree) = &view.funk.tree else {
+        return;
+    };
+    if !scans.is_multiple_of(SEEKS_PER_COUNT) {
+        return;
+    }
+    let level0 = Level0 {
+        runs: view.funk.sorted_runs(),
+        bytes: view.funk.log_bytes(),
+    };
+    let look_bytes = guarded::limits(&engine.core, chunk.keyspace).look_bytes;
+    if tree.note_seek(from, SEEKS_PER_COUNT.into(), level0, look_bytes)
+        && engine.core.health.check_writable().is_ok()
+    {
+        engine.work.push_maintenance(chunk);
     }
 }
 

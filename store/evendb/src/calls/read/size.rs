@@ -108,7 +108,7 @@ impl Sums {
         limits: Limits<'_>,
     ) -> Result<()> {
         let (mut newer, funk) = in_deltas(chunk, limits);
-        let base = in_tables(funk.base.iter(), limits)?;
+        let base = in_tables(funk.below_log(), limits)?;
         newer += in_tables(funk.runs.iter().map(|run| &run.table), limits)?;
         let share = chunk.new_share.get().or_else(|| keyspace.new_share.get());
         let share = f64::from(share.unwrap_or(1.0));

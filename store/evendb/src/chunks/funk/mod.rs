@@ -7,6 +7,10 @@
 //! log    [run 3][run 4][run 5]  | run_end=6 every run newer than the base, later runs newer
 //! search LogIndex: hash -> (run, block)     begun with the log, extended by checkpoints
 //! ```
+//! In a keyspace of guards the one chunk has a tree of guards in place of the base (`tree/mod.rs`),
+//! and the runs are its level 0. A reader sees both alike: **chains** of disjoint tables, the
+//! newest chain first. A base is one chain; a tree has one for each run of its guards.
+//!
 //! After an opening there is no search structure, and reading all keys of a log again may read all
 //! of the log. So a get asks the runs themselves then, newest first: an open run tells without a
 //! read whether it may have the key, by its index or by a filter. Only runs that cannot tell
@@ -27,6 +31,9 @@ pub(crate) mod log_index;
 
 use crate::error::Result;
 use crate::expiry::ReadTime;
+use crate::guards::tree::{Fragment, Tree};
+use crate::manifest::GuardSet;
+use crate::manifest::edit::{Part, Role};
 use crate::memory::Ledger;
 use crate::metrics::{Component, Metrics};
 use crate::options::{LogSearch, Options};
@@ -58,8 +65,10 @@ pub(crate) enum Search {
 
 /// A chunk on disk.
 pub(crate) struct Funk {
-    /// Disjoint, ascending by key.
+    /// Disjoint, ascending by key. Empty where there is a tree.
     pub(crate) base: Vec<Arc<TableHandle>>,
+    /// The tree of guards, in a keyspace of guards.
+    pub(crate) tree: Option<Arc<Tree>>,
     /// Ascending by ordinal.
     pub(crate) runs: Vec<Run>,
     /// All runs have lower ordinals; the next run gets this one.
@@ -174,17 +183,149 @@ impl Search {
 
 impl Funk {
     pub(crate) fn new(base: Vec<Arc<TableHandle>>, runs: Vec<Run>, run_end: u32) -> Funk {
-        let tables = base.iter().chain(runs.iter().map(|run| &run.table));
-        let max_version = tables.map(|table| table.max_version()).max();
         Funk {
-            max_version: max_version.unwrap_or(Version::ZERO),
             base,
+            ..Funk::of_log(runs, run_end)
+        }
+        .counted()
+    }
+
+    /// The funk of a chunk with guards.
+    pub(crate) fn guarded(tree: Arc<Tree>, runs: Vec<Run>, run_end: u32) -> Funk {
+        Funk {
+            tree: Some(tree),
+            ..Funk::of_log(runs, run_end)
+        }
+        .counted()
+    }
+
+    /// A funk without tables; with these guards in a keyspace of guards.
+    pub(crate) fn empty(guards: Option<&GuardSet>) -> Funk {
+        match guards {
+            Some(guards) => {
+                let tree = Tree::default().with_seed(guards.seed);
+                Funk::guarded(Arc::new(tree), Vec::new(), 0)
+            }
+            None => Funk::new(Vec::new(), Vec::new(), 0),
+        }
+    }
+
+    /// The funk of these parts of a chunk, with these guards in a keyspace of guards. The error says
+    /// what contradicts what.
+    pub(crate) fn of_parts(
+        parts: &[Part],
+        guards: Option<&GuardSet>,
+        run_end: u32,
+        acquire: &dyn Fn(&Part) -> Arc<TableHandle>,
+    ) -> std::result::Result<Funk, &'static str> {
+        let (mut base, mut fragments, mut runs) = (Vec::new(), Vec::new(), Vec::new());
+        for part in parts {
+            let table = acquire(part);
+            match part.role {
+                Role::Base => base.push(table),
+                Role::Run { ordinal } => runs.push(Run { ordinal, table }),
+                Role::Fragment { level, age } => fragments.push((level, Fragment { age, table })),
+            }
+        }
+        base.sort_by(|a, b| a.part.meta.min_key.cmp(&b.part.meta.min_key));
+        runs.sort_by_key(|run| run.ordinal);
+        match guards {
+            Some(_) if !base.is_empty() => Err("a table of a base in a chunk with guards"),
+            Some(guards) => {
+                let tree = Tree::of_parts(fragments, guards.keys.clone())?;
+                Ok(Funk::guarded(
+                    Arc::new(tree.with_seed(guards.seed)),
+                    runs,
+                    run_end,
+                ))
+            }
+            None if !fragments.is_empty() => Err("a table of a guard in a chunk without guards"),
+            None => Ok(Funk::new(base, runs, run_end)),
+        }
+    }
+
+    /// Its tables, as the manifest has them for this chunk.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let base = self.base.iter().map(|table| (table, Role::Base));
+        let tree = self.tree.iter().flat_map(|tree| tree.fragments());
+        let fragments = tree.map(|(level, fragment)| {
+            let age = fragment.age;
+            (&fragment.table, Role::Fragment { level, age })
+        });
+        let runs = self.runs.iter().map(|run| {
+            let ordinal = run.ordinal;
+            (&run.table, Role::Run { ordinal })
+        });
+        let all = base.chain(fragments).chain(runs);
+        all.map(|(table, role)| Part {
+            role,
+            ..table.part.clone()
+        })
+        .collect()
+    }
+
+    /// Its guards, as the manifest has them.
+    pub(crate) fn guard_set(&self) -> Option<GuardSet> {
+        self.tree.as_ref().map(|tree| tree.guard_set())
+    }
+
+    /// This funk with another log.
+    pub(crate) fn with_log(&self, runs: Vec<Run>, run_end: u32) -> Funk {
+        match &self.tree {
+            Some(tree) => Funk::guarded(tree.clone(), runs, run_end),
+            None => Funk::new(self.base.clone(), runs, run_end),
+        }
+    }
+
+    fn of_log(runs: Vec<Run>, run_end: u32) -> Funk {
+        Funk {
+            max_version: Version::ZERO,
+            base: Vec::new(),
+            tree: None,
             runs,
             run_end,
             search: LazyArc::new(),
             searched: AtomicBool::new(false),
             search_shared: false,
         }
+    }
+
+    /// The funk with the greatest version of its tables.
+    pub(crate) fn counted(mut self) -> Funk {
+        let newest = self.tables().map(|table| table.max_version()).max();
+        self.max_version = newest.unwrap_or(Version::ZERO);
+        self
+    }
+
+    /// Whether its chunk has guards.
+    #[inline]
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.tree.is_some()
+    }
+
+    /// Lists of disjoint tables, ascending by key, the newest list first. They are all older than
+    /// the runs.
+    #[inline]
+    pub(crate) fn chains(&self) -> impl DoubleEndedIterator<Item = &[Arc<TableHandle>]> {
+        (0..self.chain_count()).map(|chain| self.chain(chain))
+    }
+
+    pub(crate) fn chain_count(&self) -> usize {
+        self.tree.as_ref().map_or(1, |tree| tree.chains().len())
+    }
+
+    /// The chain with this number; it has no tables if there is none.
+    #[inline]
+    pub(crate) fn chain(&self, chain: usize) -> &[Arc<TableHandle>] {
+        match &self.tree {
+            Some(tree) => tree.chains().get(chain).map_or(&[], |chain| chain),
+            None => &self.base,
+        }
+    }
+
+    /// The tables below the log.
+    pub(crate) fn below_log(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.chains().flatten()
     }
 
     /// The contradiction in the order of base and log, if there is one. At opening, a contradiction
@@ -206,18 +347,20 @@ impl Funk {
         (last.ordinal >= self.run_end).then(|| "a run lies beyond the end of the log".into())
     }
 
+    /// The number of sorted runs of its log.
+    pub(crate) fn sorted_runs(&self) -> usize {
+        let runs = self.runs.chunk_by(|a, b| {
+            let (a, b) = (a.table.part.checkpoint, b.table.part.checkpoint);
+            a > 0 && a == b
+        });
+        runs.count()
+    }
+
     /// Whether its log has at least `count` sorted runs. The tables that one checkpoint wrote are
     /// one run: they are disjoint, so a scan reads one of them at a time.
     pub(crate) fn has_sorted_runs(&self, count: usize) -> bool {
-        let checkpoints = self.runs.iter().map(|run| run.table.part.checkpoint);
         // A log of fewer tables has fewer runs, and its tables are not looked at.
-        self.runs.len() >= count && {
-            let mut last = None;
-            checkpoints
-                .filter(|&this| last.replace(this) != Some(this))
-                .count()
-                >= count
-        }
+        self.runs.len() >= count && self.sorted_runs() >= count
     }
 
     pub(crate) fn log_bytes(&self) -> u64 {
@@ -225,13 +368,12 @@ impl Funk {
     }
 
     pub(crate) fn base_bytes(&self) -> u64 {
-        self.base.iter().map(|table| table.part_len()).sum()
+        self.below_log().map(|table| table.part_len()).sum()
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
-        self.base
-            .iter()
-            .chain(self.runs.iter().map(|run| &run.table))
+        let runs = self.runs.iter().map(|run| &run.table);
+        self.below_log().chain(runs)
     }
 
     fn run(&self, ordinal: u32) -> Option<&Run> {
@@ -264,8 +406,12 @@ impl Funk {
         Ok(self.search.set(Arc::new(search)))
     }
 
-    /// The search structure to which a checkpoint adds its runs; none if it is not loaded.
+    /// The search structure to which a checkpoint adds its runs; none if it is not loaded, and none
+    /// in a chunk with guards: its runs are few and tell their keys themselves.
     pub(crate) fn extensible_search(&self, settings: &SearchSettings) -> Option<Arc<Search>> {
+        if self.is_guarded() {
+            return None;
+        }
         let loaded = self.search.get();
         loaded.or_else(|| self.runs.is_empty().then(|| Arc::new(settings.empty())))
     }
@@ -342,25 +488,29 @@ impl Funk {
         at: Version,
         metrics: Option<&Metrics>,
     ) -> Result<Option<Found>> {
-        let after = self
-            .base
-            .partition_point(|table| *table.part.meta.min_key <= *key);
-        let Some(table) = after.checked_sub(1).map(|index| &self.base[index]) else {
-            return Ok(None);
-        };
-        if *table.part.meta.max_key < *key {
-            return Ok(None);
-        }
-        let table = table.open()?;
-        if !table.may_contain(FilterHash::of(key)) {
-            return Ok(None);
-        }
-        let Some(block) = table.block_for(key) else {
-            return Ok(None);
-        };
-        let found = table.get_from_block(block, key, at)?;
-        count_read(metrics, found.as_ref());
-        Ok(found)
+        let filter = FilterHash::of(key);
+        try_decide(self.tables_below_for(key).map(|table| {
+            let table = table.open()?;
+            if !table.may_contain(filter) {
+                return Ok(None);
+            }
+            let Some(block) = table.block_for(key) else {
+                return Ok(None);
+            };
+            let found = table.get_from_block(block, key, at)?;
+            count_read(metrics, found.as_ref());
+            Ok(found)
+        }))
+    }
+
+    /// The tables below the log in which the key may lie, as far as their least and greatest keys
+    /// tell, newest first.
+    fn tables_below_for(&self, key: &[u8]) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.chains().filter_map(|chain| {
+            let after = chain.partition_point(|table| *table.part.meta.min_key <= *key);
+            let table = &chain[after.checked_sub(1)?];
+            (*key <= *table.part.meta.max_key).then_some(table)
+        })
     }
 
     /// The runs in which the key may lie, as far as their least and greatest keys tell, newest
@@ -405,6 +555,17 @@ impl Funk {
             count_read(metrics, found.as_ref());
             Ok(found)
         };
+        if self.is_guarded() {
+            self.runs_around(key).for_each(|run| run.table.will_open());
+            let hash = FilterHash::of(key);
+            return try_decide(self.runs_around(key).map(|run| {
+                let table = run.table.open()?;
+                match table.may_have(key, hash) {
+                    true => read(&table, None),
+                    false => Ok(None),
+                }
+            }));
+        }
         if !self.search.is_set()
             && settings.search == LogSearch::Index
             && let Some(tables) = self.telling_runs(key)?

@@ -20,6 +20,7 @@
 //! All long background work steps through one of these merges. If told to, it gives way to threads
 //! that wait for the processor: [`Yielder`].
 
+pub(crate) mod chain;
 pub(crate) mod count;
 
 use crate::error::Result;

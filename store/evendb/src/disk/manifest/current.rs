@@ -15,13 +15,12 @@ use std::path::Path;
 /// The format version follows it.
 const CURRENT_MAGIC: &[u8; 7] = b"EVENCUR";
 /// The format version of new files.
-pub(crate) const VERSION: u8 = b'5';
-/// The format version of new files of an encrypted database, whose values apart carry their nonces
-/// since this version; otherwise the versions are the same.
-const VERSION_ENCRYPTED: u8 = b'6';
+pub(crate) const VERSION: u8 = b'7';
 /// Versions that are read. Version 2 had no range deletions; in version 3 no table said when its
-/// records expire; version 4 had no values apart. Otherwise they are the same.
-const VERSIONS_READ: [u8; 5] = [b'2', b'3', b'4', VERSION, VERSION_ENCRYPTED];
+/// records expire; version 4 had no values apart; in version 5 values apart of an encrypted database
+/// did not carry their nonces; version 6, which only encrypted databases had, had no guards.
+/// Otherwise they are the same.
+const VERSIONS_READ: [u8; 6] = [b'2', b'3', b'4', b'5', b'6', VERSION];
 pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
 /// A flag in it: closed.
 const CURRENT_CLOSED: u32 = 1;
@@ -114,19 +113,11 @@ pub(crate) fn encode_current(current: Current, version: u8) -> Vec<u8> {
     bytes
 }
 
-/// The version for the database with these files.
-fn version_of(vfs: &dyn Vfs) -> u8 {
-    match vfs.secrets() {
-        Some(_) => VERSION_ENCRYPTED,
-        None => VERSION,
-    }
-}
-
 /// Raises the format version in `CURRENT`, before anything is written that an older version does
 /// not read.
 pub(super) fn raise_version(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match read_versioned(vfs, dir)? {
-        (current, version) if version < version_of(vfs) => write_current(vfs, dir, current),
+        (current, version) if version < VERSION => write_current(vfs, dir, current),
         _ => Ok(()),
     }
 }
@@ -135,7 +126,7 @@ pub(super) fn raise_version(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
 pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
     let path = dir.join(CURRENT);
     let temporary = dir.join(CURRENT_UNFINISHED);
-    let bytes = encode_current(current, version_of(vfs));
+    let bytes = encode_current(current, VERSION);
     write_beside(vfs, &temporary, &bytes).map_err(Error::at(&temporary, "write CURRENT.tmp"))?;
     vfs.rename(&temporary, &path)
         .map_err(Error::at(&path, "rename CURRENT"))?;

@@ -1,8 +1,11 @@
 //! The manifest's edits and their bytes (format in docs/format.md). Decoding never panics: bytes
 //! that make no sense are `None`.
 
-use super::fields::{get_chunk, get_covers, get_parts, put_chunk, put_covers, put_parts};
-use super::{ChunkId, KeyspaceId};
+use super::fields::{
+    get_chunk, get_covers, get_guards, get_parts, get_tables, put_chunk, put_covers, put_guards,
+    put_parts, put_tables,
+};
+use super::{Age, ChunkId, GuardKey, GuardSet, KeyspaceId, Level};
 use crate::commit_log::Lsn;
 use crate::sync::Arc;
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
@@ -32,6 +35,29 @@ pub(crate) enum Role {
         /// Position in the log's order.
         ordinal: u32,
     },
+    /// A table of a guard: older than every run, and than every table of a lesser level.
+    Fragment {
+        /// From 1 on.
+        level: Level,
+        /// A table of its guard with a greater age is newer.
+        age: Age,
+    },
+}
+
+impl Role {
+    /// Puts the tables of a chunk in order, the oldest ones first.
+    pub(crate) fn order(self) -> (u8, u64, u64) {
+        match self {
+            Role::Fragment { level, age } => (0, u64::from(u8::MAX - level.0), age.0),
+            Role::Base => (1, 0, 0),
+            Role::Run { ordinal } => (2, u64::from(ordinal), 0),
+        }
+    }
+
+    /// Whether it is a run of the log.
+    pub(crate) fn is_run(self) -> bool {
+        matches!(self, Role::Run { .. })
+    }
 }
 
 /// One table of a chunk.
@@ -83,6 +109,8 @@ pub(crate) struct ChunkRecord {
     pub(crate) low: Vec<u8>,
     pub(crate) parts: Vec<Part>,
     pub(crate) covers: Vec<CoverRecord>,
+    /// Its guards, if its keyspace lies in guards.
+    pub(crate) guards: Option<GuardSet>,
 }
 
 /// The life of the database between two unclean opens.
@@ -135,6 +163,14 @@ pub(crate) enum Change {
         id: ChunkId,
         covers: Vec<CoverRecord>,
     },
+    /// Changes tables and guards of a chunk with guards. A table that is gone and comes back has
+    /// moved.
+    EditFragments {
+        id: ChunkId,
+        gone: Vec<TableId>,
+        parts: Vec<Part>,
+        guards: Vec<GuardKey>,
+    },
     Checkpoint {
         number: u64,
         replay_from: Lsn,
@@ -167,10 +203,14 @@ impl Change {
                 put_varint(out, u64::from(id.0));
             }
             Change::SetChunk(chunk) => {
-                put_varint(out, if chunk.covers.is_empty() { 5 } else { 10 });
+                put_varint(out, tag_of(chunk));
                 put_chunk(out, chunk);
-                if !chunk.covers.is_empty() {
+                if !chunk.covers.is_empty() || chunk.guards.is_some() {
                     put_covers(out, &chunk.covers);
+                }
+                if let Some(guards) = &chunk.guards {
+                    put_varint(out, guards.seed);
+                    put_guards(out, &guards.keys);
                 }
             }
             Change::RemoveChunk { id } => {
@@ -186,6 +226,18 @@ impl Change {
                 put_varint(out, 11);
                 put_varint(out, id.0);
                 put_covers(out, covers);
+            }
+            Change::EditFragments {
+                id,
+                gone,
+                parts,
+                guards,
+            } => {
+                put_varint(out, 13);
+                put_varint(out, id.0);
+                put_tables(out, gone);
+                put_parts(out, parts);
+                put_guards(out, guards);
             }
             Change::Checkpoint {
                 number,
@@ -267,8 +319,36 @@ impl Change {
                 id: ChunkId(get_varint(input)?),
                 covers: get_covers(input)?,
             },
+            12 => {
+                let chunk = get_chunk(input)?;
+                let covers = get_covers(input)?;
+                let guards = Some(GuardSet {
+                    seed: get_varint(input)?,
+                    keys: get_guards(input)?,
+                });
+                Change::SetChunk(ChunkRecord {
+                    covers,
+                    guards,
+                    ..chunk
+                })
+            }
+            13 => Change::EditFragments {
+                id: ChunkId(get_varint(input)?),
+                gone: get_tables(input)?,
+                parts: get_parts(input)?,
+                guards: get_guards(input)?,
+            },
             _ => return None,
         })
+    }
+}
+
+/// The tag of a chunk's record: what follows its tables.
+fn tag_of(chunk: &ChunkRecord) -> u64 {
+    match (chunk.guards.is_some(), chunk.covers.is_empty()) {
+        (true, _) => 12,
+        (false, true) => 5,
+        (false, false) => 10,
     }
 }
 
@@ -367,6 +447,7 @@ pub(crate) mod tests {
                 low: b"k".to_vec(),
                 parts: vec![part(3, Place::File, Role::Base)],
                 covers: Vec::new(),
+                guards: None,
             }),
             Change::AddParts {
                 id: ChunkId(9),
@@ -395,9 +476,51 @@ pub(crate) mod tests {
                 low: b"k".to_vec(),
                 parts: vec![part(3, Place::File, Role::Base)],
                 covers: vec![cover(Some(b"n".to_vec())), cover(None)],
+                guards: None,
             }),
             Change::RemoveChunk { id: ChunkId(9) },
             Change::DropKeyspace { id: KeyspaceId(1) },
+        ]
+    }
+
+    /// A chunk with guards, and what a compaction makes of it.
+    pub(crate) fn guard_samples() -> Vec<Change> {
+        let guard = |key: &[u8], level| GuardKey {
+            key: key.into(),
+            level: Level(level),
+        };
+        let fragment = |level, age| Role::Fragment {
+            level: Level(level),
+            age: Age(age),
+        };
+        vec![
+            Change::CreateKeyspace {
+                id: KeyspaceId(2),
+                name: "guards".into(),
+            },
+            Change::SetChunk(ChunkRecord {
+                id: ChunkId(10),
+                keyspace: KeyspaceId(2),
+                low: Vec::new(),
+                parts: vec![
+                    part(5, Place::File, fragment(6, 300)),
+                    part(6, Place::Extent { offset: 512 }, Role::Run { ordinal: 5 }),
+                ],
+                covers: vec![cover(None)],
+                guards: Some(GuardSet {
+                    seed: 42,
+                    keys: vec![guard(b"m", 5)],
+                }),
+            }),
+            Change::EditFragments {
+                id: ChunkId(10),
+                gone: vec![TableId(5), TableId(6)],
+                parts: vec![
+                    part(5, Place::File, fragment(6, 301)),
+                    part(7, Place::File, fragment(5, 301)),
+                ],
+                guards: vec![guard(b"c", 6), guard(b"m", 4)],
+            },
         ]
     }
 
@@ -444,14 +567,27 @@ pub(crate) mod tests {
 
     #[test]
     fn edits_round_trip() {
-        for changes in [samples(), expiring_samples(), apart_samples()] {
+        for changes in [
+            samples(),
+            expiring_samples(),
+            apart_samples(),
+            guard_samples(),
+        ] {
             assert_eq!(decode(&encode(&changes)), Some(changes));
         }
     }
 
     #[test]
     fn cut_or_flipped_edits_never_panic() {
-        let bytes = encode(&[samples(), expiring_samples(), apart_samples()].concat());
+        let bytes = encode(
+            &[
+                samples(),
+                expiring_samples(),
+                apart_samples(),
+                guard_samples(),
+            ]
+            .concat(),
+        );
         for end in 0..bytes.len() {
             let _ = decode(&bytes[..end]);
         }

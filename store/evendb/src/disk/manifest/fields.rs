@@ -5,7 +5,7 @@
 //! [`super::writer`]).
 
 use super::edit::{ChunkRecord, CoverRecord, Part, Place, Role};
-use super::{ChunkId, KeyspaceId};
+use super::{Age, ChunkId, GuardKey, KeyspaceId, Level};
 use crate::sync::Arc;
 use crate::version::clock::{CHECKPOINT_MAX, checkpoint_of};
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
@@ -19,6 +19,8 @@ const EXPIRES: u64 = 2;
 /// Added to the place of a table with values apart: at its end the part says in which files they
 /// lie, and how many bytes.
 const APART: u64 = 4;
+/// Added to the place of a table of a guard: its role is its level, and its age follows.
+const GUARDED: u64 = 8;
 
 /// The least bytes of a part: one for each of table, place, role, epoch and checkpoint, and for the
 /// eight fields of the table's figures.
@@ -28,7 +30,12 @@ pub(super) fn put_part(out: &mut Vec<u8>, part: &Part) {
     put_varint(out, part.table.0);
     let expires = if part.meta.expiring > 0 { EXPIRES } else { 0 };
     let is_apart = !part.meta.value_files.is_empty();
-    let more = if is_apart { expires + APART } else { expires };
+    let apart = if is_apart { APART } else { 0 };
+    let guarded = match part.role {
+        Role::Fragment { .. } => GUARDED,
+        Role::Base | Role::Run { .. } => 0,
+    };
+    let more = expires + apart + guarded;
     match part.place {
         Place::File => put_varint(out, more),
         Place::Extent { offset } => {
@@ -39,6 +46,10 @@ pub(super) fn put_part(out: &mut Vec<u8>, part: &Part) {
     match part.role {
         Role::Base => put_varint(out, 0),
         Role::Run { ordinal } => put_varint(out, u64::from(ordinal) + 1),
+        Role::Fragment { level, age } => {
+            put_varint(out, u64::from(level.0));
+            put_varint(out, age.0);
+        }
     }
     put_varint(out, part.epoch);
     put_varint(out, part.checkpoint);
@@ -56,7 +67,8 @@ pub(super) fn get_part(input: &mut &[u8]) -> Option<Part> {
     let table = TableId(get_varint(input)?);
     let place = get_varint(input)?;
     let (is_apart, expires) = (place & APART != 0, place & EXPIRES != 0);
-    let place = match place & !(APART | EXPIRES) {
+    let is_guarded = place & GUARDED != 0;
+    let place = match place & !(APART | EXPIRES | GUARDED) {
         0 => Place::File,
         1 => Place::Extent {
             offset: get_varint(input)?,
@@ -64,6 +76,10 @@ pub(super) fn get_part(input: &mut &[u8]) -> Option<Part> {
         _ => return None,
     };
     let role = match get_varint(input)? {
+        level if is_guarded => Role::Fragment {
+            level: Level(u8::try_from(level).ok()?),
+            age: Age(get_varint(input)?),
+        },
         0 => Role::Base,
         ordinal => Role::Run {
             ordinal: u32::try_from(ordinal - 1).ok()?,
@@ -142,6 +158,43 @@ pub(super) fn get_covers(input: &mut &[u8]) -> Option<Vec<CoverRecord>> {
     Some(covers)
 }
 
+pub(super) fn put_tables(out: &mut Vec<u8>, tables: &[TableId]) {
+    put_varint(out, tables.len() as u64);
+    for table in tables {
+        put_varint(out, table.0);
+    }
+}
+
+pub(super) fn get_tables(input: &mut &[u8]) -> Option<Vec<TableId>> {
+    let count = get_varint(input)?;
+    // A count from a hostile file ends at the first missing table.
+    let mut tables = Vec::new();
+    for _ in 0..count {
+        tables.push(TableId(get_varint(input)?));
+    }
+    Some(tables)
+}
+
+pub(super) fn put_guards(out: &mut Vec<u8>, guards: &[GuardKey]) {
+    put_varint(out, guards.len() as u64);
+    for guard in guards {
+        put_slice(out, &guard.key);
+        put_varint(out, u64::from(guard.level.0));
+    }
+}
+
+pub(super) fn get_guards(input: &mut &[u8]) -> Option<Vec<GuardKey>> {
+    let count = get_varint(input)?;
+    let mut guards = Vec::new();
+    for _ in 0..count {
+        guards.push(GuardKey {
+            key: get_slice(input)?.into(),
+            level: Level(u8::try_from(get_varint(input)?).ok()?),
+        });
+    }
+    Some(guards)
+}
+
 pub(super) fn put_chunk(out: &mut Vec<u8>, chunk: &ChunkRecord) {
     put_varint(out, chunk.id.0);
     put_varint(out, u64::from(chunk.keyspace.0));
@@ -149,7 +202,7 @@ pub(super) fn put_chunk(out: &mut Vec<u8>, chunk: &ChunkRecord) {
     put_parts(out, &chunk.parts);
 }
 
-/// A chunk without range deletions.
+/// A chunk without range deletions and guards.
 pub(super) fn get_chunk(input: &mut &[u8]) -> Option<ChunkRecord> {
     Some(ChunkRecord {
         id: ChunkId(get_varint(input)?),
@@ -157,5 +210,6 @@ pub(super) fn get_chunk(input: &mut &[u8]) -> Option<ChunkRecord> {
         low: get_slice(input)?.to_vec(),
         parts: get_parts(input)?,
         covers: Vec::new(),
+        guards: None,
     })
 }

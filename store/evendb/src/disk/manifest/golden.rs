@@ -2,7 +2,7 @@
 //! and these bytes are decoded as the edits. A difference is a change of format: raise the version.
 
 use super::current::{CURRENT_LEN, Current, read_current, write_current};
-use super::edit::tests::{apart_samples, expiring_samples, samples};
+use super::edit::tests::{apart_samples, expiring_samples, guard_samples, samples};
 use super::edit::{self, Change, EpochRecord};
 use crate::commit_log::Lsn;
 use crate::golden_text::{bytes_of, kept_file};
@@ -15,20 +15,20 @@ use std::sync::Arc;
 
 const CURRENT_CLOSED: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
-35                          # format version, the digit 5
+37                          # format version, the digit 7
 2a 00 00 00 00 00 00 00     # u64 number of the manifest: MANIFEST-000042
 e8 03 00 00 00 00 00 00     # u64 length up to which it must verify: 1000
 01 00 00 00                 # u32 1: closed cleanly
-30 00 a2 c7                 # u32 crc32c of the bytes before
+ea fb b6 dd                 # u32 crc32c of the bytes before
 ";
 
 const CURRENT_OPEN: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
-35                          # format version, the digit 5
+37                          # format version, the digit 7
 40 42 0f 00 00 00 00 00     # u64 number of the manifest: MANIFEST-1000000
 18 00 00 00 00 00 00 00     # u64 length up to which it must verify: 24
 00 00 00 00                 # u32 0: open, or its process died
-3b 8a 30 08                 # u32 crc32c of the bytes before
+e1 71 24 12                 # u32 crc32c of the bytes before
 ";
 
 const EDIT: &str = "
@@ -187,6 +187,46 @@ fn tables_of_which_values_lie_apart() {
     assert_eq!(edit::decode(&bytes), Some(apart_samples()));
 }
 
+const GUARDS: &str = "
+03                          # 3 CreateKeyspace
+02                          #   keyspace 2
+06 67 75 61 72 64 73        #   length, guards
+0c                          # 12 SetChunk with guards
+0a                          #   chunk 10
+02                          #   keyspace 2
+00                          #   low key: empty
+02                          #   two tables
+05                          #     table 5
+08                          #     in a file of its own, of a guard
+06                          #     level 6
+ac 02                       #     age 300
+02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # as in an edit of others
+06 01 80 04 06 02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # a run
+01 02 6b 61 00 83 80 80 38  #   one range deletion: from ka to the chunk's end
+2a                          #   secret of the hash that chooses guards: 42
+01                          #   one guard
+01 6d                       #     key: length, m
+05                          #     from level 5 on
+0d                          # 13 EditFragments
+0a                          #   chunk 10
+02 05 06                    #   two tables are gone: 5 and 6
+02                          #   two tables
+05 08 06 ad 02              #     table 5, as above, with age 301
+02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # as above
+07 08 05 ad 02              #     table 7, in level 5, with age 301
+02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # as above
+02                          #   two guards
+01 63 06                    #     c from level 6 on
+01 6d 04                    #     m from level 4 on
+";
+
+#[test]
+fn a_chunk_with_guards() {
+    let bytes = bytes_of(GUARDS);
+    assert_eq!(edit::encode(&guard_samples()), bytes);
+    assert_eq!(edit::decode(&bytes), Some(guard_samples()));
+}
+
 #[test]
 fn an_epoch_of_an_unknown_start() {
     let bytes = bytes_of(EPOCH_WITHOUT_BOOT);
@@ -210,6 +250,7 @@ fn every_kind_of_change_has_golden_bytes() {
         Change::Epoch(_) => 2,
         Change::CreateKeyspace { .. } => 3,
         Change::DropKeyspace { .. } => 4,
+        Change::SetChunk(chunk) if chunk.guards.is_some() => 12,
         Change::SetChunk(chunk) if chunk.covers.is_empty() => 5,
         Change::SetChunk(_) => 10,
         Change::RemoveChunk { .. } => 6,
@@ -217,13 +258,15 @@ fn every_kind_of_change_has_golden_bytes() {
         Change::Checkpoint { .. } => 8,
         Change::SetProperty { .. } => 9,
         Change::AddCovers { .. } => 11,
+        Change::EditFragments { .. } => 13,
     };
-    let kinds: BTreeSet<u8> = samples().iter().map(tag).collect();
-    assert_eq!(kinds, (1..=11).collect(), "a kind without golden bytes");
-    for change in samples() {
+    let all = [samples(), guard_samples()].concat();
+    let kinds: BTreeSet<u8> = all.iter().map(tag).collect();
+    assert_eq!(kinds, (1..=13).collect(), "a kind without golden bytes");
+    for change in all {
         assert_eq!(edit::encode(std::slice::from_ref(&change))[0], tag(&change));
     }
-    for unknown in [0, 12, 0x7f] {
+    for unknown in [0, 14, 0x7f] {
         assert_eq!(edit::decode(&[unknown, 1, 1, 1, 1]), None, "{unknown}");
     }
 }
@@ -255,11 +298,11 @@ fn current() {
     }
 }
 
-/// Versions 2 to 6 are read. Any other version is recognised by its number, whatever its length and
+/// Versions 2 to 7 are read. Any other version is recognised by its number, whatever its length and
 /// its checksum are; a byte that is no version number is damage.
 #[test]
 fn current_of_other_versions() {
-    for version in [b'1', b'7', b'9'] {
+    for version in [b'1', b'8', b'9'] {
         for len in [8, 28, CURRENT_LEN, 40] {
             let mut bytes = bytes_of(CURRENT_CLOSED);
             bytes[7] = version;
@@ -336,6 +379,6 @@ fn current_of_the_kept_database() {
     assert_eq!((current.id, current.closed), (1, false));
     write_current(&vfs, dir, current).expect("writes");
     let written = vfs.read_file(&dir.join("CURRENT"));
-    assert_eq!((bytes[7], written[7]), (b'2', b'5'));
+    assert_eq!((bytes[7], written[7]), (b'2', b'7'));
     assert_eq!(written[8..28], bytes[8..28], "all but version and checksum");
 }

@@ -19,6 +19,8 @@ mod golden;
 pub(crate) mod state;
 pub(crate) mod writer;
 
+use crate::sync::Arc;
+
 /// Identity of a keyspace, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct KeyspaceId(pub(crate) u32);
@@ -26,3 +28,30 @@ pub(crate) struct KeyspaceId(pub(crate) u32);
 /// Identity of a chunk, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ChunkId(pub(crate) u64);
+
+/// A level of a keyspace of guards: 0 is the log of its chunk, the others have guards.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub(crate) struct Level(pub(crate) u8);
+
+/// The number of levels, level 0 included, as in PebblesDB.
+pub(crate) const LEVELS: usize = 7;
+
+/// The place of a table in the order of its guard: a table with a greater age is newer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub(crate) struct Age(pub(crate) u64);
+
+/// A key at which a guard begins, in `level` and in each deeper level.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct GuardKey {
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) level: Level,
+}
+
+/// The guards of a chunk whose keyspace lies in guards.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct GuardSet {
+    /// The secret of the hash that chooses guards.
+    pub(crate) seed: u64,
+    /// Sorted by key.
+    pub(crate) keys: Vec<GuardKey>,
+}

@@ -4,11 +4,11 @@
 //! it refuses an edit that contradicts the state, which at recovery is corruption.
 
 use super::edit::{Change, ChunkRecord, CoverRecord, EpochRecord};
-use super::{ChunkId, KeyspaceId};
+use super::{ChunkId, GuardKey, GuardSet, KeyspaceId};
 use crate::commit_log::{self, Lsn};
 use crate::version::clock::CHECKPOINT_MAX;
-use evendb_storage::NUMBER_MAX;
-use std::collections::{BTreeMap, VecDeque};
+use evendb_storage::{NUMBER_MAX, TableId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The largest number of epochs that are kept for readers of changes: a database that is opened
 /// often and hardly written has many in one lap of its log.
@@ -93,6 +93,25 @@ impl ManifestState {
                     .ok_or("parts for an unknown chunk")?;
                 chunk.parts.extend(parts);
             }
+            Change::EditFragments {
+                id,
+                gone,
+                parts,
+                guards,
+            } => {
+                let chunk = self
+                    .chunks
+                    .get_mut(&id)
+                    .ok_or("tables of an unknown chunk")?;
+                let known = chunk
+                    .guards
+                    .as_mut()
+                    .ok_or("guards of a chunk without guards")?;
+                add_guards(&mut known.keys, guards);
+                let gone: BTreeSet<TableId> = gone.into_iter().collect();
+                chunk.parts.retain(|part| !gone.contains(&part.table));
+                chunk.parts.extend(parts);
+            }
             Change::AddCovers { id, covers } => {
                 let chunk = self.chunks.get_mut(&id);
                 let chunk = chunk.ok_or("range deletions for an unknown chunk")?;
@@ -150,13 +169,18 @@ impl ManifestState {
                 }
                 Change::RemoveChunk { id }
                 | Change::AddParts { id, .. }
-                | Change::AddCovers { id, .. } => {
+                | Change::AddCovers { id, .. }
+                | Change::EditFragments { id, .. } => {
                     let bare = self.chunks.get(id).map(|chunk| ChunkRecord {
                         id: *id,
                         keyspace: chunk.keyspace,
                         low: Vec::new(),
                         parts: Vec::new(),
                         covers: Vec::new(),
+                        guards: chunk.guards.as_ref().map(|own| GuardSet {
+                            seed: own.seed,
+                            keys: Vec::new(),
+                        }),
                     });
                     outline.chunks.extend(bare.map(|chunk| (*id, chunk)));
                 }
@@ -284,6 +308,16 @@ fn check_numbers(change: &Change) -> Result<(), &'static str> {
     }
 }
 
+/// Adds guards, and raises those that were guards of a deeper level. The list stays sorted by key.
+fn add_guards(known: &mut Vec<GuardKey>, new: Vec<GuardKey>) {
+    for guard in new {
+        match known.binary_search_by(|own| own.key.cmp(&guard.key)) {
+            Ok(at) => known[at].level = known[at].level.min(guard.level),
+            Err(at) => known.insert(at, guard),
+        }
+    }
+}
+
 /// Adds range deletions, which are newer. Existing ones within one of them are dropped.
 fn add_covers(covers: &mut Vec<CoverRecord>, new: Vec<CoverRecord>) {
     let is_within = |old: &CoverRecord| {
@@ -302,11 +336,24 @@ fn add_covers(covers: &mut Vec<CoverRecord>, new: Vec<CoverRecord>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::edit::tests::samples;
+    use crate::manifest::edit::tests::{guard_samples, samples};
 
     #[test]
     fn a_rewritten_state_is_the_same_state() {
         let mut state = ManifestState::default();
+        for change in guard_samples() {
+            state.apply(change).expect("samples are consistent");
+        }
+        let with_guards = &state.chunks[&ChunkId(10)];
+        let tables: Vec<u64> = with_guards.parts.iter().map(|part| part.table.0).collect();
+        assert_eq!(tables, [5, 7], "table 5 has moved, 6 is gone");
+        let guards = with_guards.guards.as_ref().expect("it has guards");
+        let guards: Vec<_> = guards
+            .keys
+            .iter()
+            .map(|own| (&own.key[..], own.level.0))
+            .collect();
+        assert_eq!(guards, [(&b"c"[..], 6), (b"m", 4)]);
         for change in samples().iter().take(8) {
             state.apply(change.clone()).expect("samples are consistent");
         }
@@ -327,7 +374,7 @@ mod tests {
     /// Any runs of the samples in any order: the check gives the same result as applying them.
     #[test]
     fn a_check_of_changes_says_what_applying_them_says() {
-        let all = samples();
+        let all = [samples(), guard_samples()].concat();
         let mut states = vec![ManifestState::default()];
         for change in &all {
             let mut next = states.last().expect("the first").clone();

@@ -43,6 +43,8 @@ use crate::engine::{Engine, JobContext};
 use crate::error::{Error, Result};
 use crate::files::LOCK;
 use crate::full_disk::Need;
+use crate::funk::Funk;
+use crate::guards::tree::choose::GuardRule;
 use crate::kept_changes::RingToKeep;
 use crate::manifest::edit::{Change, Place};
 use crate::memory_policy::MemoryPolicy;
@@ -68,6 +70,15 @@ struct Runs<'e> {
     number: u64,
     next: u64,
     horizon: Horizon,
+}
+
+impl Runs<'_> {
+    /// What decides which keys of a chunk with guards become guards.
+    fn guard_rule(&self, funk: &Funk) -> Option<GuardRule> {
+        let tree = funk.tree.as_ref()?;
+        let bytes = self.core.options.last_guard_bytes();
+        Some(GuardRule::new(bytes, tree.seed()))
+    }
 }
 
 /// Runs a checkpoint that takes the records that an earlier life left in the commit log, unless one
@@ -306,6 +317,14 @@ fn complete(of: &Runs<'_>, replay_from: Lsn, runs: &[PendingRun]) -> Result<()> 
         if !run.tables.is_empty() {
             let parts = run.tables.iter().map(|table| table.part.clone()).collect();
             changes.push(Change::AddParts { id, parts });
+        }
+        if !run.guards.is_empty() {
+            changes.push(Change::EditFragments {
+                id,
+                gone: Vec::new(),
+                parts: Vec::new(),
+                guards: run.guards.clone(),
+            });
         }
         if !run.covers.is_empty() {
             let covers = run.covers.clone();

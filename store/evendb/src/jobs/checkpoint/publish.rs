@@ -9,7 +9,6 @@
 //! names the runs.
 
 use super::run::PendingRun;
-use super::table::NewTable;
 use crate::chunk::{Frozen, RunStage, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
@@ -34,7 +33,7 @@ pub(super) fn publish_run(context: &JobContext<'_>, run: PendingRun) {
     } = context;
     let chunk = &run.chunk;
     let funk = chunk.view.load_full().funk.clone();
-    let new_funk = Arc::new(extended_funk(core, disk, &funk, &run.tables));
+    let new_funk = Arc::new(extended_funk(core, disk, &funk, &run));
     if !(planted!(core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
         let oldest_last = planted!(core.options, OlderRowStays);
         update_rows(memory, &run, oldest_last);
@@ -75,7 +74,7 @@ pub(super) fn publish_run(context: &JobContext<'_>, run: PendingRun) {
     }
     let view = chunk.view.load_full();
     let limits = memory.log_runs(chunk, &view);
-    if view.funk.has_sorted_runs(limits.merged_from) {
+    if !view.funk.is_guarded() && view.funk.has_sorted_runs(limits.merged_from) {
         work.push_merge(chunk, false);
     }
     match absorbs {
@@ -84,7 +83,8 @@ pub(super) fn publish_run(context: &JobContext<'_>, run: PendingRun) {
     }
 }
 
-fn extended_funk(core: &Core, disk: &Disk, funk: &Funk, tables: &[NewTable]) -> Funk {
+fn extended_funk(core: &Core, disk: &Disk, funk: &Funk, run: &PendingRun) -> Funk {
+    let PendingRun { tables, guards, .. } = run;
     let mut base = funk.base.clone();
     let mut runs = funk.runs.clone();
     let mut run_end = funk.run_end;
@@ -93,7 +93,8 @@ fn extended_funk(core: &Core, disk: &Disk, funk: &Funk, tables: &[NewTable]) -> 
     for table in tables {
         let handle = disk.tables.acquire(&table.part);
         match table.part.role {
-            Role::Base => base.push(handle),
+            // A checkpoint writes no table of a guard.
+            Role::Base | Role::Fragment { .. } => base.push(handle),
             Role::Run { ordinal } => {
                 runs.push(Run {
                     ordinal,
@@ -108,7 +109,13 @@ fn extended_funk(core: &Core, disk: &Disk, funk: &Funk, tables: &[NewTable]) -> 
             }
         }
     }
-    let new_funk = Funk::new(base, runs, run_end);
+    let new_funk = match &funk.tree {
+        Some(tree) => {
+            let tree = tree.with_guards(guards).expect("keys that are not empty");
+            Funk::guarded(Arc::new(tree), runs, run_end)
+        }
+        None => Funk::new(base, runs, run_end),
+    };
     // While there is no run, a kept index would only cost memory.
     if let Some(search) = search
         && !new_funk.runs.is_empty()

@@ -21,6 +21,8 @@ use crate::engine::disk::Disk;
 use crate::error::Result;
 use crate::files::CONTAINER;
 use crate::funk::Funk;
+use crate::guards::tree::choose::{Chooser, GuardRule};
+use crate::manifest::GuardKey;
 use crate::manifest::edit::{CoverRecord, Role};
 use crate::merge::count::Count;
 use crate::merge::{Merge, RecordSource, Source};
@@ -31,6 +33,7 @@ use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, reclaim};
 use crate::visibility::Dropping;
 use evendb_storage::Version;
+use std::cell::RefCell;
 
 /// The smallest table size, in bytes, to which runs are cut on a full disk to fit the container's
 /// holes.
@@ -46,6 +49,8 @@ pub(super) struct PendingRun {
     pub(super) tables: Vec<NewTable>,
     /// The range deletions that become durable with the run.
     pub(super) covers: Vec<CoverRecord>,
+    /// The keys of the run that become guards, in a keyspace of guards.
+    pub(super) guards: Vec<GuardKey>,
     /// Whether tables whose keys lie above the base may join it.
     may_join_base: bool,
 }
@@ -86,6 +91,7 @@ pub(super) fn begin_run(of: &Runs<'_>, chunk: &Arc<Chunk>) -> Option<PendingRun>
         return None;
     }
     let may_join_base = !writer.rebalancing
+        && !view.funk.is_guarded()
         && view.funk.base.len() < of.memory.base_tables_max()
         && !deltas.is_empty()
         && reaches_above(&deltas, &view.funk);
@@ -99,6 +105,7 @@ pub(super) fn begin_run(of: &Runs<'_>, chunk: &Arc<Chunk>) -> Option<PendingRun>
         deltas,
         tables: Vec::new(),
         covers,
+        guards: Vec::new(),
         may_join_base,
     })
 }
@@ -160,6 +167,13 @@ pub(super) fn write_run(
         bytes_max: core.options.chunk_bytes_max() * 7 / 10,
         count: Count::default(),
     };
+    let rule = of.guard_rule(&funk);
+    let chooser = chooser(&funk, rule.as_ref());
+    let look = |key: &[u8], value: &[u8]| {
+        if let Some(chooser) = &chooser {
+            chooser.borrow_mut().look_at(key, value);
+        }
+    };
     let dropping = Dropping {
         horizon: &of.horizon,
         bottom: planted!(core.options, NoTombstonesInRuns),
@@ -171,7 +185,11 @@ pub(super) fn write_run(
         // last key.
         let from = writer.begin()?;
         let joins = joining.as_ref();
-        let next = next_table(of, run, dropping, joins, &progress, writer.buffer())?;
+        let looking = Looking {
+            joining: joins,
+            look: &look,
+        };
+        let next = next_table(of, run, dropping, looking, &progress, writer.buffer())?;
         let Some(built) = next.built else {
             progress.count = next.counted;
             break;
@@ -192,6 +210,9 @@ pub(super) fn write_run(
         if next.is_last {
             break;
         }
+    }
+    if let Some(chooser) = chooser {
+        run.guards = chooser.into_inner().finish();
     }
     // The caller latches this error.
     progress
@@ -233,6 +254,19 @@ fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
     format!("a run of checkpoint {number} of chunk {chunk} ({file}) lost or made records")
 }
 
+/// What looks at the records of a run on their way into its tables.
+#[derive(Clone, Copy)]
+struct Looking<'a> {
+    joining: Option<&'a Joining<'a>>,
+    look: &'a dyn Fn(&[u8], &[u8]),
+}
+
+/// What looks for guards, in a keyspace of guards.
+fn chooser<'t>(funk: &'t Funk, rule: Option<&'t GuardRule>) -> Option<RefCell<Chooser<'t>>> {
+    let chooser = Chooser::new(funk.tree.as_ref()?, rule?);
+    Some(RefCell::new(chooser))
+}
+
 /// A table of a run, with the count of its records.
 struct NextTable {
     /// `None` if nothing is to be written.
@@ -248,7 +282,7 @@ fn next_table(
     of: &Runs<'_>,
     run: &PendingRun,
     dropping: Dropping<'_>,
-    joining: Option<&Joining<'_>>,
+    looking: Looking<'_>,
     progress: &RunProgress,
     buffer: &mut Vec<u8>,
 ) -> Result<NextTable> {
@@ -273,6 +307,7 @@ fn next_table(
         });
     };
     let first = entry.key.to_vec();
+    let Looking { joining, look } = looking;
     let ends = |key: &[u8]| joining.is_some_and(|joining| joining.parts(&first, key));
     let records = run.deltas.iter().map(|frozen| frozen.delta.len() as u64);
     let bytes = run
@@ -283,6 +318,7 @@ fn next_table(
         bytes_max: progress.bytes_max,
         ends: &ends,
         run: joining.is_none().then(|| (records.sum(), bytes.sum())),
+        look,
     };
     let table = build_table(core, disk, run.chunk.keyspace, &mut merge, buffer, &shape)?;
     count.add(&merge, std::iter::once(&table.meta));

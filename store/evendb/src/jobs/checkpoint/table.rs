@@ -61,6 +61,8 @@ pub(crate) struct TableShape<'a> {
     /// Records, and bytes of keys and values, that a run has at most; `None` for a table that may
     /// join the base.
     pub(crate) run: Option<(u64, u64)>,
+    /// Told of the newest record of each key, and its value as it is stored.
+    pub(crate) look: &'a dyn Fn(&[u8], &[u8]),
 }
 
 /// Bits for each key of a run's filter: one question in 300 is answered wrongly.
@@ -108,6 +110,7 @@ pub(crate) fn build_table(
             writer.add(entry)?;
         }
         if new_key {
+            (shape.look)(entry.key, entry.value);
             keys.push((RamHash::of(entry.key), writer.block_ordinal()));
             last_key.clear();
             last_key.extend_from_slice(entry.key);

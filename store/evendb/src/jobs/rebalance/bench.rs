@@ -92,7 +92,8 @@ impl Bench {
         let manifest = Some(Arc::new(manifest));
         let full_disk = FullDisk::new(ballast, container, manifest.clone(), core.admission.clone());
         let disk = Disk::new(vfs, dir.to_owned(), manifest, tables, full_disk, 1);
-        let (keyspace, changes) = new_keyspace(&core, &disk, "bench", &KeyspaceOptions::new());
+        let (keyspace, changes) =
+            new_keyspace(&core, &disk, "bench", &KeyspaceOptions::new()).expect("makes a keyspace");
         disk.manifest().flush(changes).unwrap();
         Bench {
             sim,

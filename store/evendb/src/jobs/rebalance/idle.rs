@@ -177,7 +177,9 @@ fn plan_shrinking(context: &JobContext<'_>, account_bytes: u64) -> Vec<(Weak<Chu
 fn shrinking(context: &JobContext<'_>, chunk: &Chunk) -> (Shrinking, u64) {
     let stats = jobs::own_figures(context, chunk, &chunk.view.load_full());
     let live_bytes = expected_live_bytes(&stats);
-    let garbage_bytes = match chunk.damaged.load(Ordering::Relaxed) {
+    // The garbage of guards is bounded by the picker of their jobs.
+    let is_left = chunk.damaged.load(Ordering::Relaxed) || stats.is_guarded;
+    let garbage_bytes = match is_left {
         true => 0,
         false => stats.data_bytes.saturating_sub(live_bytes),
     };

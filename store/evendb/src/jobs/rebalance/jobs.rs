@@ -23,7 +23,7 @@ use crate::munk::Munk;
 use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
 use crate::plant::planted;
 use crate::rebalance::covered_tables::{self, Hidden};
-use crate::rebalance::{expired_tables, layout, munks, rewrite};
+use crate::rebalance::{expired_tables, guarded, layout, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::tables::TableHandle;
@@ -83,6 +83,9 @@ pub(crate) fn maintain(context: &JobContext<'_>, chunk: &Arc<Chunk>) -> Result<b
             // released.
             worked |= munks::absorb(core, chunk);
             break;
+        }
+        if chunk.view.load_full().funk.is_guarded() {
+            return guarded::maintain(context, &keyspace, chunk);
         }
         worked |= covered_tables::drop_covered(context, &keyspace, chunk)?;
         worked |= expired_tables::drop_expired(context, &keyspace, chunk)?;
@@ -296,6 +299,9 @@ pub(crate) fn debt_of(
     chunk: &Chunk,
     view: &View,
 ) -> u64 {
+    if view.funk.is_guarded() {
+        return guarded::debt(context.core, keyspace.id, view);
+    }
     match decide(context, keyspace, chunk, view) {
         Decision::None | Decision::Absorb => 0,
         _ => super::rewrite::data_bytes(view),
@@ -341,6 +347,7 @@ pub(crate) fn own_figures(context: &JobContext<'_>, chunk: &Chunk, view: &View) 
         None => Hidden::default(),
     };
     ChunkStats {
+        is_guarded: funk.is_guarded(),
         values_to_move: core.value_files.is_any_to_be_emptied()
             && funk.tables().any(|table| {
                 let named = &table.part.meta.value_files;
@@ -350,7 +357,7 @@ pub(crate) fn own_figures(context: &JobContext<'_>, chunk: &Chunk, view: &View) 
             true => 0,
             false => values_apart(&mut funk.runs.iter().map(|run| &run.table)),
         },
-        base_value_bytes: values_apart(&mut funk.base.iter()),
+        base_value_bytes: values_apart(&mut funk.below_log()),
         covers: view
             .covers
             .as_ref()
@@ -358,7 +365,12 @@ pub(crate) fn own_figures(context: &JobContext<'_>, chunk: &Chunk, view: &View) 
         hidden_bytes: hidden.bytes,
         hidden_pieces: hidden.pieces,
         data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
-        log_bytes: funk.log_bytes(),
+        // The runs of a chunk with guards are compacted by their number.
+        log_bytes: if funk.is_guarded() {
+            0
+        } else {
+            funk.log_bytes()
+        },
         live_bytes_estimate: live_bytes(chunk, view),
         munk_is_whole: view.whole_munk().is_some(),
         update_rate: context.space.update_rate(chunk),
@@ -473,7 +485,7 @@ fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
     let own = |table: &Arc<TableHandle>| {
         table.part.meta.data_bytes / if inside(chunk, table) { 1 } else { 2 }
     };
-    view.funk.base.iter().map(own).sum()
+    view.funk.below_log().map(own).sum()
 }
 
 /// Bytes of keys and values that a rewrite would leave. Only a munk knows whether the log's records
@@ -485,12 +497,12 @@ pub(super) fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     }
 }
 
-/// The number of records of the base, or of the log if there is no base.
+/// The number of records below the log, or of the log if there is nothing below it.
 fn records(view: &View) -> u64 {
     let entries = |table: &Arc<TableHandle>| table.part.meta.entries;
-    match view.funk.base.is_empty() {
-        true => view.funk.tables().map(entries).sum(),
-        false => view.funk.base.iter().map(entries).sum(),
+    match view.funk.below_log().map(entries).sum() {
+        0 => view.funk.tables().map(entries).sum(),
+        below => below,
     }
 }
 

@@ -15,6 +15,7 @@
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) mod bench;
+pub(crate) mod guarded;
 pub(crate) mod idle;
 pub(crate) mod jobs;
 pub(crate) mod layout;

@@ -24,7 +24,7 @@ use crate::manifest::writer;
 use crate::metrics::SpaceStats;
 use crate::picker::{ChunkStats, PickerLimits, hidden_pays, log_bytes_max, log_weight};
 use crate::rebalance::idle::earn_for_idle;
-use crate::rebalance::{covered_tables, expired_tables, jobs, log_merge};
+use crate::rebalance::{covered_tables, expired_tables, guarded, jobs, log_merge};
 use crate::sync::atomic::Ordering;
 use crate::tables::container::GROW_BYTES_MIN;
 use std::time::{Duration, Instant};
@@ -136,6 +136,8 @@ fn look_at_chunks(context: &JobContext<'_>) -> SpaceSums {
             work.push_maintenance(chunk);
         }
         sums.add(&stats, &limits);
+        let (late, most) = guarded::late_bytes(context.core, &view.funk);
+        (sums.overdue, sums.limits) = (sums.overdue + late, sums.limits + most);
         // Merges that lower this backpressure are under way.
         let mergeable = log_merge::mergeable_bytes(context, chunk, &view);
         if mergeable > 0 {
@@ -144,7 +146,8 @@ fn look_at_chunks(context: &JobContext<'_>) -> SpaceSums {
         }
         // A chunk's limit depends on the bytes of other chunks, so the chunk may exceed it without
         // a put of its own.
-        if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
+        let by_log = !stats.appended_in_order && !stats.is_guarded;
+        if by_log && stats.log_bytes > log_bytes_max(&stats, &limits) {
             work.push_maintenance(chunk);
         }
     }
@@ -348,7 +351,7 @@ impl SpaceSums {
         let fill = stats.log_bytes as f64 / (live as f64).max(1.0);
         let distinct = (live as f64) * (1.0 - (-fill).exp());
         self.log_garbage += stats.log_bytes.saturating_sub(distinct as u64);
-        if !stats.appended_in_order {
+        if !stats.appended_in_order && !stats.is_guarded {
             let limit = log_bytes_max(stats, limits);
             self.limits += limit;
             self.overdue += stats.log_bytes.saturating_sub(limit);

@@ -28,7 +28,7 @@ use crate::commit_log::CommitLog;
 use crate::engine::Engine;
 use crate::engine::work::{Job, NamedChunk};
 use crate::error::{Error, ErrorKind, Result};
-use crate::rebalance::{idle, jobs, log_merge, munks, space, spans, tending, warm};
+use crate::rebalance::{guarded, idle, jobs, log_merge, munks, space, spans, tending, warm};
 use crate::sync::atomic::Ordering;
 use crate::{checkpoint, fork, log_room, making_room, observe, trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -137,9 +137,11 @@ pub(crate) fn relieve(engine: &Engine) {
     }
 }
 
-/// Runs a checkpoint, before which logs are merged that have the most runs a log may have.
+/// Runs a checkpoint, before which logs are merged, or compacted, that have the most runs that a
+/// log may have.
 pub(crate) fn checkpoint_to_short_logs(engine: &Engine) -> Result<()> {
     log_merge::merge_longest(&engine.jobs())?;
+    guarded::relieve_level0(&engine.jobs())?;
     checkpoint::checkpoint(engine)
 }
 

@@ -68,7 +68,7 @@ pub(crate) enum MunkPolicy {
 #[derive(Clone, Debug)]
 pub struct Advanced {
     pub(crate) chunk_bytes: Option<u64>,
-    pub(crate) filter_bits_per_key: u32,
+    pub(crate) filter_bits_per_key: Option<u32>,
     pub(crate) log_search: LogSearch,
     pub(crate) reads_sections: bool,
     pub(crate) log_bytes_limits: Option<(u64, u64)>,
@@ -96,7 +96,7 @@ impl Advanced {
     pub(super) fn new() -> Advanced {
         Advanced {
             chunk_bytes: None,
-            filter_bits_per_key: 0,
+            filter_bits_per_key: None,
             log_search: LogSearch::Index,
             reads_sections: false,
             log_bytes_limits: None,
@@ -154,7 +154,7 @@ impl Advanced {
     /// Touch it when many gets ask for keys that are not there, in chunks that are not in RAM: 10
     /// bits answer about 99 of 100 such gets without reading a block. The filters take memory that
     /// munks and rows could have.
-    pub fn filter_bits_per_key(mut self, bits: u32);
+    pub fn filter_bits_per_key(mut self, bits: u32) => Some(bits);
 
     /// How records are found in the logs of chunks that are not in RAM.
     /// Default: [`LogSearch::Index`].
@@ -329,8 +329,9 @@ impl Advanced {
         if let Some(bytes) = self.block_bytes {
             within("block_bytes", bytes as u64, BLOCK_BYTES_LIMITS)?;
         }
-        let filter_bits = u64::from(self.filter_bits_per_key);
-        within("filter_bits_per_key", filter_bits, FILTER_BITS_LIMITS)?;
+        if let Some(bits) = self.filter_bits_per_key {
+            within("filter_bits_per_key", u64::from(bits), FILTER_BITS_LIMITS)?;
+        }
         if let Some(bytes) = self.chunk_bytes {
             within("chunk_bytes", bytes, (256, 1 << 30))?;
         }

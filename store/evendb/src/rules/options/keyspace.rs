@@ -329,7 +329,7 @@ impl KeyspaceOptions {
             zstd_level: compression.zstd_level(),
             filter_bits_per_key: self
                 .filter_bits_per_key
-                .unwrap_or(default.filter_bits_per_key),
+                .unwrap_or_else(|| options.filter_bits_per_key(self.layout)),
             block_bytes: self
                 .block_bytes
                 .unwrap_or_else(|| options.block_bytes(compression)),

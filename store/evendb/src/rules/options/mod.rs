@@ -287,6 +287,27 @@ impl Options {
         self.advanced.chunk_bytes.unwrap_or(default)
     }
 
+    /// Bits for each key of the filters of a keyspace with this layout.
+    pub(crate) fn filter_bits_per_key(&self, layout: Option<Layout>) -> u32 {
+        let default = match layout {
+            Some(Layout::Guards) => 10,
+            Some(Layout::Chunks) | None => 0,
+        };
+        self.advanced.filter_bits_per_key.unwrap_or(default)
+    }
+
+    /// About the bytes of a run of a chunk with guards: a checkpoint comes when half of the memory
+    /// of deltas is used.
+    pub(crate) fn run_bytes(&self) -> u64 {
+        (self.delta_bytes_max() / 2).min(64 << 20)
+    }
+
+    /// Average bytes between two guards of the last level.
+    pub(crate) fn last_guard_bytes(&self) -> u64 {
+        let default = (self.memory_budget / 8).clamp(64 << 10, 64 << 20);
+        self.advanced.guards.last_guard_bytes.unwrap_or(default)
+    }
+
     /// Rows with more bytes than this are not worth a place in the row cache.
     pub(crate) fn row_bytes_max(&self) -> usize {
         (self.memory_budget / 640) as usize
@@ -353,7 +374,7 @@ impl Options {
             restart_interval: 16,
             codec: self.compression.codec(),
             zstd_level: self.compression.zstd_level(),
-            filter_bits_per_key: self.advanced.filter_bits_per_key,
+            filter_bits_per_key: self.filter_bits_per_key(None),
         }
     }
 }

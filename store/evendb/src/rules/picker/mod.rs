@@ -50,6 +50,8 @@ const OVERWRITTEN_VALUES_TIMES: u64 = 8;
 /// The figures of one chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChunkStats {
+    /// It has guards, whose jobs another picker finds.
+    pub(crate) is_guarded: bool,
     /// Bytes on disk within the chunk's limits: its part of the SSTable, and its log.
     pub(crate) data_bytes: u64,
     /// Bytes of its log.

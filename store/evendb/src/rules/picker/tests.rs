@@ -6,6 +6,7 @@ const MB: u64 = 1 << 20;
 /// A chunk with nothing to do.
 fn fine() -> ChunkStats {
     ChunkStats {
+        is_guarded: false,
         data_bytes: 6 * MB,
         log_bytes: MB,
         live_bytes_estimate: 6 * MB,

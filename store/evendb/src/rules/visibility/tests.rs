@@ -425,6 +425,7 @@ impl World {
 
     fn scan(&self, view: &View, direction: Direction, (at, time): (Version, Time)) -> Answers {
         let span = FillSpan {
+            asks_ahead: true,
             direction,
             from: None,
             to: None,

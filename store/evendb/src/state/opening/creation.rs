@@ -11,7 +11,7 @@
 //! them.
 
 use super::directory::{self, Wish};
-use super::keyspace::keyspace_changes;
+use super::keyspace::{empty_chunk, keyspace_changes, new_guards};
 use crate::catalog::DEFAULT_KEYSPACE;
 use crate::commit_log;
 use crate::encryption;
@@ -99,12 +99,10 @@ pub(super) fn create(
         ..ManifestState::default()
     };
     // The first edit has the keyspace that always exists. Its chunk's id belongs to no epoch.
-    for change in keyspace_changes(
-        KeyspaceId(state.next_keyspace),
-        DEFAULT_KEYSPACE,
-        ChunkId(1),
-        &KeyspaceOptions::new().of_new(options),
-    ) {
+    let chosen = KeyspaceOptions::new().of_new(options);
+    let id = KeyspaceId(state.next_keyspace);
+    let chunk = empty_chunk(id, ChunkId(1), new_guards(dir, &chosen)?);
+    for change in keyspace_changes(DEFAULT_KEYSPACE, chunk, &chosen) {
         state
             .apply(change)
             .map_err(|what| StorageError::corruption(dir, 0, what))?;

@@ -11,9 +11,9 @@ use crate::chunk::row_tag::RowTags;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, STATS, is_own_name};
-use crate::funk::{Funk, Run};
+use crate::funk::Funk;
 use crate::manifest::KeyspaceId;
-use crate::manifest::edit::{ChunkRecord, CoverRecord, Place, Role};
+use crate::manifest::edit::{ChunkRecord, CoverRecord, Part, Place, Role};
 use crate::manifest::writer;
 use crate::memory::Ledger;
 use crate::options::KeyspaceOptions;
@@ -139,8 +139,6 @@ impl Opening {
     }
 
     fn build_funk(&self, record: &ChunkRecord, range: &KeyRange, tables: &Tables) -> Result<Funk> {
-        let mut base = Vec::new();
-        let mut runs = Vec::new();
         for part in &record.parts {
             // The recovery table, as a check (I7 makes it unreachable): nothing of a checkpoint
             // that was not completed is ever named.
@@ -149,22 +147,25 @@ impl Opening {
                 let detail = format!("table {:?} is of a checkpoint never completed", part.table);
                 return Err(StorageError::corruption(&path, 0, detail).into());
             }
-            let table = tables.acquire(part);
-            match part.role {
-                Role::Base => base.push(table),
-                Role::Run { ordinal } => runs.push(Run { ordinal, table }),
-            }
         }
-        base.sort_by(|a, b| a.part.meta.min_key.cmp(&b.part.meta.min_key));
-        runs.sort_by_key(|run| run.ordinal);
-        let run_end = runs.last().map_or(0, |run| run.ordinal.saturating_add(1));
-        let funk = Funk::new(base, runs, run_end);
-        if let Some(fault) = range.fault_of(&funk) {
+        let ordinals = record.parts.iter().filter_map(|part| match part.role {
+            Role::Run { ordinal } => Some(ordinal.saturating_add(1)),
+            Role::Base | Role::Fragment { .. } => None,
+        });
+        let run_end = ordinals.max().unwrap_or(0);
+        let acquire = |part: &Part| tables.acquire(part);
+        let funk = Funk::of_parts(&record.parts, record.guards.as_ref(), run_end, &acquire);
+        let checked = funk
+            .map_err(String::from)
+            .and_then(|funk| match range.fault_of(&funk) {
+                Some(fault) => Err(fault),
+                None => Ok(funk),
+            });
+        checked.map_err(|fault| {
             let path = self.dir.join(CURRENT);
             let detail = format!("chunk {}: {fault}", record.id.0);
-            return Err(StorageError::corruption(&path, 0, detail).into());
-        }
-        Ok(funk)
+            StorageError::corruption(&path, 0, detail).into()
+        })
     }
 
     fn build_covers(

@@ -44,6 +44,7 @@ fn chunk(id: u64, low: &[u8], parts: Vec<Part>) -> Change {
         low: low.to_vec(),
         parts,
         covers: Vec::new(),
+        guards: None,
     })
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn create_keyspace(
     }
     let (core, disk) = (&engine.core, &engine.disk);
     let options = &options.of_new(&core.options);
-    let (keyspace, changes) = opening::keyspace::new_keyspace(core, disk, name, options);
+    let (keyspace, changes) = opening::keyspace::new_keyspace(core, disk, name, options)?;
     flush(engine, changes)?;
     core.choices.set(keyspace.id, options.clone());
     keyspace.follow(options);

@@ -27,7 +27,7 @@ use crate::engine::flow::Flow;
 use crate::error::Result;
 use crate::funk::{Funk, Run};
 use crate::manifest::ChunkId;
-use crate::manifest::edit::{Change, ChunkRecord, Part, Role};
+use crate::manifest::edit::{Change, ChunkRecord, Part};
 use crate::plant::planted;
 use crate::sync::{Arc, MutexGuard};
 use crate::tables::TableHandle;
@@ -51,14 +51,6 @@ pub(crate) enum Munks {
     Drop,
 }
 
-/// The part as this chunk's manifest record has it.
-fn part_with_role(handle: &TableHandle, role: Role) -> Part {
-    Part {
-        role,
-        ..handle.part.clone()
-    }
-}
-
 /// A chunk's manifest record.
 pub(crate) fn chunk_record(
     id: ChunkId,
@@ -68,24 +60,13 @@ pub(crate) fn chunk_record(
 ) -> ChunkRecord {
     let funk = &view.funk;
     let covers = view.covers.as_ref();
-    let base = funk
-        .base
-        .iter()
-        .map(|table| part_with_role(table, Role::Base));
-    let runs = funk.runs.iter().map(|run| {
-        part_with_role(
-            &run.table,
-            Role::Run {
-                ordinal: run.ordinal,
-            },
-        )
-    });
     ChunkRecord {
         id,
         keyspace: keyspace.id,
         low: range.low.to_vec(),
-        parts: base.chain(runs).collect(),
+        parts: funk.parts(),
         covers: covers.map_or(Vec::new(), |covers| covers.durable_records(range)),
+        guards: funk.guard_set(),
     }
 }
 
@@ -252,10 +233,17 @@ pub(crate) fn drop_spent(
     let gone = |table: &TableHandle| (spent.table)(table);
     let dropped: Vec<_> = old.tables().filter(|table| gone(table)).cloned().collect();
     if !dropped.is_empty() {
-        let base = old.base.iter().filter(|table| !gone(table)).cloned();
         let runs = old.runs.iter().filter(|run| !gone(&run.table)).cloned();
-        let (base, runs) = (base.collect(), runs.collect());
-        view.funk = Arc::new(Funk::new(base, runs, old.run_end));
+        view.funk = Arc::new(match &old.tree {
+            Some(tree) => {
+                let tree = tree.without(&gone).expect("they are its tables");
+                Funk::guarded(Arc::new(tree), runs.collect(), old.run_end)
+            }
+            None => {
+                let base = old.base.iter().filter(|table| !gone(table)).cloned();
+                Funk::new(base.collect(), runs.collect(), old.run_end)
+            }
+        });
     }
     leave_covers(core, &mut view, spent.limit, spent.stretch);
     let record = chunk_record(chunk.id, keyspace, &chunk.range, &view);

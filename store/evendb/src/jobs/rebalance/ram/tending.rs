@@ -102,6 +102,8 @@ pub(crate) fn memory_round(context: &JobContext<'_>) {
 fn ram_bytes(chunk: &Chunk, view: &View) -> u64 {
     match view.whole_munk() {
         Some(munk) => munk.bytes() as u64,
+        // It never has a munk.
+        None if view.funk.is_guarded() => 0,
         None if view.funk.base.is_empty() => rewrite::data_bytes(view),
         None => jobs::live_bytes(chunk, view) * IMAGE_PERCENT / 100,
     }

@@ -19,16 +19,18 @@
 //! Thread safety: any; acting on it needs the chunk's token.
 
 use crate::catalog::KeyspaceState;
-use crate::chunk::covers::Covers;
+use crate::chunk::covers::{Covers, Stretch};
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::error::Result;
 use crate::key_heads::Head;
+use crate::manifest::edit::{Place, Role};
 use crate::rebalance::layout::{self, Spent};
 use crate::rebalance::munks;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::version::clock::{Clock, last_version_of};
+use crate::tables::TableHandle;
+use crate::version::clock::{Clock, checkpoint_of, last_version_of};
 use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
 use std::collections::HashSet;
@@ -40,15 +42,27 @@ pub(crate) const PIECES_MAX: usize = 256;
 struct Plan {
     limit: Version,
     tables: HashSet<TableId>,
-    /// The tables that are left, in no order.
-    left: Vec<Arc<TableMeta>>,
+    /// The tables that are left, in no order, each with the last checkpoint whose range deletions
+    /// hide nothing of it.
+    left: Vec<(Arc<TableMeta>, u64)>,
 }
 
 impl Plan {
-    /// Whether a table is left that has keys from `low` to below `high`.
-    fn is_needed(&self, low: &[u8], high: Option<&[u8]>) -> bool {
-        let mut left = self.left.iter();
-        left.any(|meta| *meta.max_key >= *low && high.is_none_or(|high| *meta.min_key < *high))
+    /// Whether a table is left that may have records for the stretch's range deletions to hide.
+    fn is_needed(&self, stretch: &Stretch<'_>) -> bool {
+        let (low, high) = (stretch.low, stretch.high);
+        let newest = stretch.newest_up_to(self.limit).map_or(0, checkpoint_of);
+        let mut left = self.left.iter().filter(|(_, cleared)| *cleared < newest);
+        left.any(|(meta, _)| *meta.max_key >= *low && high.is_none_or(|high| *meta.min_key < *high))
+    }
+}
+
+/// The last checkpoint whose range deletions hide nothing of a table: a compaction of guards has
+/// left out what they hide.
+fn cleared_to(table: &TableHandle) -> u64 {
+    match (table.part.place, table.part.role) {
+        (Place::File, Role::Base) => table.part.checkpoint,
+        _ => 0,
     }
 }
 
@@ -69,13 +83,12 @@ fn plan(clock: &Clock, chunk: &Chunk, view: &View) -> Option<Plan> {
     for table in view.funk.tables() {
         match is_spent(chunk, &covers, limit, &table.part.meta) {
             true => drop(plan.tables.insert(table.part.table)),
-            false => plan.left.push(table.part.meta.clone()),
+            false => plan.left.push((table.part.meta.clone(), cleared_to(table))),
         }
     }
     let mut stretches = covers.stretches();
-    let any_leaves = stretches.any(|stretch| {
-        stretch.newest_up_to(limit).is_some() && !plan.is_needed(stretch.low, stretch.high)
-    });
+    let any_leaves =
+        stretches.any(|stretch| stretch.newest_up_to(limit).is_some() && !plan.is_needed(&stretch));
     (!plan.tables.is_empty() || any_leaves).then_some(plan)
 }
 
@@ -118,7 +131,7 @@ pub(crate) fn drop_covered(
     let spent = Spent {
         table: &|table| plan.tables.contains(&table.part.table),
         limit: plan.limit,
-        stretch: &|stretch| !plan.is_needed(stretch.low, stretch.high),
+        stretch: &|stretch| !plan.is_needed(stretch),
     };
     layout::drop_spent(context, keyspace, chunk, &spent)?;
     if plan.left.is_empty() {
@@ -171,6 +184,9 @@ fn hidden_by(view: &View, covers: &Covers, limit: Version) -> Hidden {
         };
         hidden.pieces += 1;
         for table in view.funk.tables() {
+            if cleared_to(table) >= checkpoint_of(newest) {
+                continue;
+            }
             let meta = &table.part.meta;
             let share = share_within(meta, stretch.low, stretch.high);
             // If a run is newer in part, nearly all of it is newer.

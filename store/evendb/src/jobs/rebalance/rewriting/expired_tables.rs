@@ -59,7 +59,8 @@ fn plan(clock: &Clock, view: &View) -> Option<(HashSet<TableId>, usize)> {
     let mut gone = HashSet::new();
     let mut left: Vec<&TableMeta> = Vec::new();
     let runs = view.funk.runs.iter().map(|run| &run.table);
-    for table in view.funk.base.iter().chain(runs) {
+    let below = view.funk.chains().rev().flatten();
+    for table in below.chain(runs) {
         let meta = &*table.part.meta;
         let is_dead = dead_from(meta).is_some_and(|from| from <= time);
         match is_dead

@@ -24,7 +24,7 @@ use crate::engine::JobContext;
 use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
-use crate::funk::{Funk, Run};
+use crate::funk::Run;
 use crate::manifest::edit::{Change, Place, Role};
 use crate::memory_policy::RUNS_USUAL;
 use crate::merge::count::Count;
@@ -82,7 +82,8 @@ fn log_merge_of(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> Option<
     let scans_want = chunk.log_merge_wanted.load(Ordering::Relaxed);
     let limits = context.memory.log_runs(chunk, view);
     let many = limits.merged_from;
-    if !view.funk.has_sorted_runs(if scans_want { 2 } else { many }) {
+    // The runs of a chunk with guards go down the tree.
+    if view.funk.is_guarded() || !view.funk.has_sorted_runs(if scans_want { 2 } else { many }) {
         return None;
     }
     let runs = view.funk.runs.iter();
@@ -299,6 +300,7 @@ fn build_merged(
         bytes_max: u64::MAX,
         ends: &|_| false,
         run: Some((records, data)),
+        look: &|_, _| {},
     };
     let built = build_table(core, disk, chunk.keyspace, &mut merge, bytes, &shape)?;
     count.add(&merge, std::iter::once(&built.meta));
@@ -344,7 +346,7 @@ fn publish_merged_run(context: &JobContext<'_>, merged: Merged<'_>) -> Result<()
     }
     let dropped = old.runs.iter().filter(|run| is_merged(run));
     let dropped = dropped.map(|run| run.table.clone()).collect();
-    let funk = Funk::new(old.base.clone(), runs, old.run_end);
+    let funk = old.with_log(runs, old.run_end);
     let keys = merged.table.as_ref().map_or(&[][..], |new| &new.keys);
     // No run is under way, so no other thread adds to the index now.
     if let Some(search) = old.search.get()

@@ -29,6 +29,14 @@ impl Pieces {
         }
     }
 
+    /// Tables of up to `bytes`.
+    pub(crate) fn of(bytes: u64) -> Pieces {
+        Pieces {
+            piece_bytes: bytes,
+            whole_bytes_max: None,
+        }
+    }
+
     /// Several tables, for chunks of up to `chunk_bytes_max`, each of them with some room left.
     pub(crate) fn several(chunk_bytes_max: u64) -> Pieces {
         Pieces {

@@ -70,6 +70,10 @@ impl Dumper<'_> {
         let item = match part.role {
             Role::Base => item.text("role", "base"),
             Role::Run { ordinal } => item.text("role", "run").number("ordinal", ordinal.into()),
+            Role::Fragment { level, age } => item
+                .text("role", "fragment")
+                .number("level", level.0.into())
+                .number("age", age.0),
         };
         let item = item
             .number("epoch", part.epoch)
@@ -123,6 +127,11 @@ fn change_item(change: &Change) -> DumpItem {
             .bytes("low", &chunk.low),
         Change::RemoveChunk { id } => item("remove-chunk").number("id", id.0),
         Change::AddParts { id, .. } => item("add-parts").number("chunk", id.0),
+        Change::EditFragments { id, gone, .. } => {
+            let gone = gone.iter().map(|table| format!("{:016x}", table.0));
+            let item = item("edit-fragments").number("chunk", id.0);
+            item.text("gone", gone.collect::<Vec<_>>().join(" "))
+        }
         Change::AddCovers { id, .. } => item("add-range-deletions").number("chunk", id.0),
         Change::Checkpoint {
             number,

@@ -11,7 +11,7 @@ use super::{DumpItem, DumpOptions, InspectOptions, chunk_name, tables};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
 use crate::manifest::current::{CURRENT_LEN, read_current};
-use crate::manifest::edit::{ChunkRecord, Part, Role};
+use crate::manifest::edit::{ChunkRecord, Part};
 use crate::manifest::writer;
 use crate::tables::table_path;
 use crate::value_files;
@@ -150,11 +150,8 @@ impl Dumper<'_> {
         let item = self.chunk_item(&chunk);
         let container = tables::container(self.directory)?;
         let mut runs: Vec<&Part> = chunk.parts.iter().collect();
-        runs.retain(|part| part.role != Role::Base);
-        runs.sort_by_key(|part| match part.role {
-            Role::Base => 0,
-            Role::Run { ordinal } => ordinal,
-        });
+        runs.retain(|part| part.role.is_run());
+        runs.sort_by_key(|part| part.role.order());
         let mut flow = self.output.give(item);
         for part in runs {
             if flow.is_break() {

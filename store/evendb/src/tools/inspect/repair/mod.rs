@@ -25,13 +25,15 @@ use super::{
 };
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
+use crate::catalog::DEFAULT_KEYSPACE;
 use crate::commit_log::Lsn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::StoppedClock;
 use crate::files::COMMIT_LOG;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::ChunkRecord;
-use crate::options::{Advanced, Durability, KeyspaceOptions, Options};
+use crate::manifest::state::ManifestState;
+use crate::options::{Advanced, Durability, KeyspaceOptions, Layout, Options};
 use crate::range_set::RangeSet;
 use crate::sync::Arc;
 use crate::value_files;
@@ -200,6 +202,22 @@ struct Repairer<'r, 'o> {
     inspect: &'r mut InspectOptions<'o>,
 }
 
+/// The layout of a keyspace, as its chunks tell.
+fn layout_of(state: &ManifestState, keyspace: KeyspaceId) -> Layout {
+    let mut chunks = state.chunks.values();
+    match chunks.any(|chunk| chunk.keyspace == keyspace && chunk.guards.is_some()) {
+        true => Layout::Guards,
+        false => Layout::Chunks,
+    }
+}
+
+/// The layout of the default keyspace.
+fn default_layout(state: &ManifestState) -> Layout {
+    let mut all = state.keyspaces.iter();
+    let default = all.find(|(_, name)| *name == DEFAULT_KEYSPACE);
+    default.map_or(Layout::Chunks, |(id, _)| layout_of(state, *id))
+}
+
 impl Repairer<'_, '_> {
     fn advance(&mut self, bytes: u64) {
         self.progress.done = self.progress.done.saturating_add(bytes);
@@ -222,6 +240,7 @@ impl Repairer<'_, '_> {
             .vfs(self.inspect.files())
             .create_if_missing(true)
             .error_if_exists(true)
+            .layout(default_layout(state))
             .durability(Durability::Relaxed)
             // A value may take a quarter of the budget.
             .memory_budget((256 << 20).max(greatest.saturating_mul(5)))
@@ -240,7 +259,8 @@ impl Repairer<'_, '_> {
     fn keyspaces(&mut self, database: &Db) -> Result<()> {
         let loaded = self.loaded;
         for (id, name) in &loaded.state.keyspaces {
-            let keyspace = match database.keyspace(name) {
+            let made = KeyspaceOptions::new().layout(layout_of(&loaded.state, *id));
+            let keyspace = match database.keyspace_with(name, &made) {
                 Ok(keyspace) => keyspace,
                 Err(error) if error.kind() == ErrorKind::InvalidArgument => continue,
                 Err(error) => return Err(error),

@@ -69,10 +69,7 @@ impl Repairer<'_, '_> {
     /// The winners of a chunk's tables.
     pub(super) fn chunk(&mut self, chunk: &ChunkRecord, high: Option<&[u8]>) -> Winners {
         let mut parts: Vec<&Part> = chunk.parts.iter().collect();
-        parts.sort_by_key(|part| match part.role {
-            Role::Base => 0,
-            Role::Run { ordinal } => u64::from(ordinal) + 1,
-        });
+        parts.sort_by_key(|part| part.role.order());
         let mut winners = Winners::new();
         for (index, part) in parts.iter().enumerate() {
             self.part(chunk, high, part, &parts[..index], &mut winners);

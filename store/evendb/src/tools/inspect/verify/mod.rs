@@ -17,11 +17,11 @@ use super::{
 use crate::error::Result;
 use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, KEYS, LOCK, is_own_name};
 use crate::kept_changes;
-use crate::manifest::KeyspaceId;
 use crate::manifest::current::CURRENT_LEN;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer;
+use crate::manifest::{Age, KeyspaceId, LEVELS, Level};
 use crate::value_extents;
 use crate::version::clock::checkpoint_of;
 use evendb_base::inspect::{TableLook, list, lost_keys, unnamed_file, wrong_length};
@@ -314,6 +314,41 @@ impl Verifier<'_, '_> {
     }
 }
 
+/// Gives `tell` the contradictions among the guards of one chunk and their tables.
+fn wrong_in_guards(chunk: &ChunkRecord, tell: &mut dyn FnMut(String)) {
+    let is_level = |level: Level| (1..LEVELS).contains(&usize::from(level.0));
+    for guard in chunk.guards.iter().flat_map(|guards| &guards.keys) {
+        if guard.key.is_empty() || !is_level(guard.level) {
+            tell("a guard that no tree has".to_owned());
+        }
+    }
+    let mut runs: BTreeMap<(Level, Age), Vec<&Part>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for part in &chunk.parts {
+        if !seen.insert(part.table) && chunk.guards.is_some() {
+            tell(format!("table {:#x}: at two places", part.table.0));
+        }
+        if let Role::Fragment { level, age } = part.role {
+            if !is_level(level) {
+                tell(format!(
+                    "table {:#x}: in a level that there is not",
+                    part.table.0
+                ));
+            }
+            runs.entry((level, age)).or_default().push(part);
+        }
+    }
+    for run in runs.values_mut() {
+        run.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
+        for pair in run.windows(2) {
+            if pair[0].meta.max_key >= pair[1].meta.min_key {
+                let (a, b) = (pair[0].table.0, pair[1].table.0);
+                tell(format!("tables {a:#x} and {b:#x} of one run overlap"));
+            }
+        }
+    }
+}
+
 /// Gives `tell` the contradictions among the parts of one chunk.
 fn wrong_in_chunk(
     state: &ManifestState,
@@ -324,11 +359,15 @@ fn wrong_in_chunk(
     let last_epoch = state.epochs.back().map_or(0, |epoch| epoch.epoch);
     let mut base: Vec<&Part> = Vec::new();
     let mut ordinals = BTreeSet::new();
+    let guarded = chunk.guards.is_some();
     for part in &chunk.parts {
         let id = part.table.0;
         let mut say = |what: &str| tell(format!("table {id:#x}: {what}"));
         match part.role {
+            Role::Base if guarded => say("a table of a base in a chunk with guards"),
             Role::Base => base.push(part),
+            Role::Fragment { .. } if guarded => {}
+            Role::Fragment { .. } => say("a table of a guard in a chunk without guards"),
             Role::Run { ordinal } => {
                 if !ordinals.insert(ordinal) {
                     say("two runs at one place of the log");
@@ -363,6 +402,7 @@ fn wrong_in_chunk(
             say("it has no key of the chunk");
         }
     }
+    wrong_in_guards(chunk, tell);
     base.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
     for pair in base.windows(2) {
         if pair[0].meta.max_key >= pair[1].meta.min_key {

@@ -28,12 +28,13 @@ use crate::error::Result;
 use crate::funk::Funk;
 use crate::memory_policy::MemoryPolicy;
 use crate::read::end::End;
-use crate::read::tables::{Direction, base_index};
+use crate::read::tables::{Direction, chain_index};
 use crate::sync::{Arc, reclaim};
 use crate::tables::TableHandle;
 use evendb_storage::codec::successor;
 use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// A scan that has read fewer bytes from disk is short, and nothing is read ahead for it.
@@ -49,7 +50,7 @@ const STEP_BYTES_MIN: u64 = 64 << 10;
 const STEPS_MAX: usize = 8;
 /// The bytes that a stretch in RAM counts for, so that the window does not reach far behind it.
 const IN_RAM_BYTES: u64 = STEP_BYTES;
-/// The number of tables of the base, behind the table being read, whose ends are asked for.
+/// The number of tables of a chain, behind the table being read, whose ends are asked for.
 const TABLES_AHEAD: usize = 2;
 /// The largest number of remembered names of tables.
 const OPENING_MAX: usize = 256;
@@ -186,21 +187,29 @@ impl Ahead {
             let runs = funk.runs.iter().map(|run| &run.table);
             runs.filter(|table| overlaps(&table.part.meta, low, high))
         };
-        let first = base_index(funk, from.as_deref(), direction);
-        let base = first.and_then(|index| funk.base.get(index));
-        let base = base.filter(|table| overlaps(&table.part.meta, low, high));
-        let lead = base.or_else(|| runs().max_by_key(|table| table.part.meta.data_bytes));
-        let Some(lead) = lead else {
+        let mut below: SmallVec<[&Arc<TableHandle>; 1]> = SmallVec::new();
+        let mut behind: SmallVec<[&Arc<TableHandle>; TABLES_AHEAD]> = SmallVec::new();
+        for chain in funk.chains() {
+            let Some(first) = chain_index(chain, from.as_deref(), direction) else {
+                continue;
+            };
+            let table = chain.get(first);
+            if let Some(table) = table.filter(|table| overlaps(&table.part.meta, low, high)) {
+                below.push(table);
+                behind.extend(tables_behind(chain, first, direction));
+            }
+        }
+        let data_bytes = |table: &&Arc<TableHandle>| table.part.meta.data_bytes;
+        let lead = below.iter().copied().max_by_key(data_bytes);
+        let Some(lead) = lead.or_else(|| runs().max_by_key(data_bytes)) else {
             return Ok(Some((None, 0)));
         };
         let mut waits = false;
-        for table in base.into_iter().chain(runs()) {
+        for table in below.iter().copied().chain(runs()) {
             waits |= self.will_open(table);
         }
-        if base.is_some() {
-            for table in tables_behind(funk, first.unwrap_or_default(), direction) {
-                self.will_open(table);
-            }
+        for table in behind {
+            self.will_open(table);
         }
         if waits {
             return Ok(None);
@@ -224,7 +233,7 @@ impl Ahead {
             Direction::Backward => (end.as_deref().or(low), high),
         };
         let mut asked = 0;
-        for table in base.into_iter().chain(runs()) {
+        for table in below.into_iter().chain(runs()) {
             if overlaps(&table.part.meta, low, high) {
                 asked += table.open()?.will_need_between(low, high);
             }
@@ -252,9 +261,9 @@ fn overlaps(meta: &TableMeta, low: Option<&[u8]>, high: Option<&[u8]>) -> bool {
     low.is_none_or(|low| *meta.max_key >= *low) && high.is_none_or(|high| *meta.min_key < *high)
 }
 
-/// The tables of the base that come after one.
+/// The tables of a chain that come after one.
 fn tables_behind(
-    funk: &Funk,
+    chain: &[Arc<TableHandle>],
     index: usize,
     direction: Direction,
 ) -> impl Iterator<Item = &Arc<TableHandle>> {
@@ -263,6 +272,6 @@ fn tables_behind(
             Direction::Forward => index.checked_add(step),
             Direction::Backward => index.checked_sub(step),
         };
-        next.and_then(|next| funk.base.get(next))
+        next.and_then(|next| chain.get(next))
     })
 }

@@ -111,6 +111,7 @@ impl Cursor {
             time: moment.time(),
             records_max: end.records,
             block_bytes_max: block_bytes_max(&engine.memory),
+            asks_ahead: engine.core.options.advanced.guards.parallel_seeks,
             fold: &folding(engine, &self.keyspace, moment.point()),
         };
         let pinned = fill_pinned(end, view.get(), source, &span, &guard)?;
@@ -225,6 +226,7 @@ impl FunkFill<'_> {
             return Ok(filled);
         }
         counting::refill_miss(self.engine, &self.chunk, &self.view);
+        counting::seek(self.engine, &self.chunk, &self.view, self.span.from);
         let mut scan = FunkScan::seek(&self.view.funk, self.span)?;
         let filled = self.merge(end, &mut scan)?;
         counting::runs_read(self.engine, &self.chunk, &self.view, scan.run_reads());

@@ -6,21 +6,24 @@
 use super::FillSpan;
 use crate::error::Result;
 use crate::funk::Funk;
-use crate::read::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_until};
+use crate::read::tables::{
+    ChainKeys, ChainSeek, Direction, TableHit, TableKeys, chain_index, read_until,
+};
 use crate::tables::TableHandle;
 use evendb_storage::Version;
 use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Log and base of a funk, key by key, newest source first. It stays where a fill left it, so that
+/// Log and chains of a funk, key by key, newest source first. It stays where a fill left it, so that
 /// the next fill of the same funk goes on without a seek. It keeps the funk alive, but not its
 /// view.
 pub(crate) struct FunkScan {
     funk: Arc<Funk>,
     /// Newest first.
     runs: Vec<TableKeys>,
-    base: BaseKeys,
+    /// Newest first.
+    chains: SmallVec<[ChainKeys; 1]>,
     /// Approximate bytes of the blocks that it holds.
     block_bytes: usize,
     /// The number of runs in which the seek read a block, and of single records read in keyed runs.
@@ -92,13 +95,25 @@ impl Spread {
     }
 }
 
-/// The funk whose base a scan reads: without tables, if all of them are older than `least`.
-fn base_from(funk: &Arc<Funk>, least: Version) -> Arc<Funk> {
-    let mut tables = funk.base.iter();
-    match least > Version::ZERO && tables.all(|table| table.part.meta.max_version < least) {
-        true => Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
-        false => funk.clone(),
-    }
+/// Whether all tables of a chain are older than `least`: then a scan leaves it out.
+fn is_older(chain: &[Arc<TableHandle>], least: Version) -> bool {
+    let mut tables = chain.iter();
+    least > Version::ZERO && tables.all(|table| table.part.meta.max_version < least)
+}
+
+/// The table of a chain that a seek reads: the first one, if the seek begins within it.
+fn first_of<'c>(
+    chain: &'c [Arc<TableHandle>],
+    span: &FillSpan<'_>,
+) -> Option<&'c Arc<TableHandle>> {
+    let first = chain_index(chain, span.from, span.direction)?;
+    let table = chain.get(first)?;
+    let meta = &table.part.meta;
+    let is_within = |from: &[u8]| match span.direction {
+        Direction::Forward => *meta.min_key <= *from,
+        Direction::Backward => *from <= *meta.max_key,
+    };
+    span.from.is_none_or(is_within).then_some(table)
 }
 
 impl FunkScan {
@@ -116,18 +131,27 @@ impl FunkScan {
         least: Version,
     ) -> Result<FunkScan> {
         let spread = Spread::of(funk, span);
-        let base_bytes = funk.base.iter().map(|table| table.part.meta.data_bytes);
-        let of_base = spread.reads(base_bytes.sum());
         let runs = funk.runs.iter().rev().map(|run| &run.table);
         let tables: SmallVec<[_; 8]> = runs
             .filter(|table| span.begins_in(&table.part.meta))
             .filter(|table| table.part.meta.max_version >= least)
             .map(|table| (table, spread.reads(table.part.meta.data_bytes)))
             .collect();
-        if !tables.is_empty() && least == Version::ZERO {
-            let first = base_index(funk, span.from, span.direction);
-            let base = first.and_then(|index| funk.base.get(index));
-            ask_for_blocks(&tables, base.map(|table| (table, of_base)), span)?;
+        let reads = |chain: &[Arc<TableHandle>]| {
+            let bytes = chain.iter().map(|table| table.part.meta.data_bytes);
+            spread.reads(bytes.sum())
+        };
+        let chains: SmallVec<[_; 1]> = funk
+            .chains()
+            .map(|chain| (first_of(chain, span), reads(chain)))
+            .collect();
+        let below = chains.iter();
+        let below: SmallVec<[_; 1]> = below
+            .filter_map(|&(table, reads)| Some((table?, reads)))
+            .collect();
+        let asks = span.asks_ahead || !funk.is_guarded();
+        if tables.len() + below.len() > 1 && least == Version::ZERO && asks {
+            ask_for_blocks(&tables, &below, span)?;
         }
         let FillSpan {
             direction,
@@ -136,23 +160,37 @@ impl FunkScan {
             at,
             ..
         } = *span;
-        let mut block_bytes = (of_base.seek + spread.pages_max) * PAGE_BYTES;
+        let seeks = chains.iter().map(|(_, reads)| reads.seek).sum::<usize>();
+        let mut block_bytes = (seeks + spread.pages_max) * PAGE_BYTES;
         let mut runs = Vec::with_capacity(tables.len());
         for (table, reads) in tables {
             block_bytes += reads.seek * PAGE_BYTES;
             let keys = TableKeys::seek(table.open()?, from, to, direction, at, reads);
             runs.push(keys?);
         }
-        let reads = ReadAhead {
-            next: of_base.next.max(READAHEAD_PAGES).min(spread.pages_max),
-            ..of_base
-        };
-        let base = base_from(funk, least);
+        let mut below = SmallVec::new();
+        for (chain, (_, reads)) in chains.iter().enumerate() {
+            if is_older(funk.chain(chain), least) {
+                continue;
+            }
+            let readahead = ReadAhead {
+                next: reads.next.max(READAHEAD_PAGES).min(spread.pages_max),
+                ..*reads
+            };
+            let seek = ChainSeek {
+                from,
+                until: to,
+                direction,
+                at,
+                readahead,
+            };
+            below.push(ChainKeys::seek(funk.clone(), chain, &seek)?);
+        }
         Ok(FunkScan {
             funk: funk.clone(),
             run_reads: runs.iter().filter(|run| run.has_read()).count(),
             runs,
-            base: BaseKeys::seek(base, from, to, direction, at, reads)?,
+            chains: below,
             block_bytes,
         })
     }
@@ -165,7 +203,8 @@ impl FunkScan {
 
     /// Memory of the blocks it holds.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<FunkScan>() + self.runs.len() * size_of::<TableKeys>() + self.block_bytes
+        let sources = self.runs.len() + self.chains.len();
+        size_of::<FunkScan>() + sources * size_of::<TableKeys>() + self.block_bytes
     }
 
     /// Whether it is a scan of this very funk.
@@ -179,9 +218,12 @@ impl FunkScan {
         for run in &mut self.runs {
             run.settle()?;
         }
-        self.base.settle()?;
-        let mut least = self.base.key();
-        for key in self.runs.iter().filter_map(TableKeys::key) {
+        for chain in &mut self.chains {
+            chain.settle()?;
+        }
+        let mut least = None;
+        let of_runs = self.runs.iter().filter_map(TableKeys::key);
+        for key in of_runs.chain(self.chains.iter().filter_map(ChainKeys::key)) {
             if least.is_none_or(|least| span.before(key, least).is_lt()) {
                 least = Some(key);
             }
@@ -209,24 +251,26 @@ impl FunkScan {
                 run.leave();
             }
         }
-        if self.base.key().is_some_and(|own| *own == *key) {
-            if wanted && newest.is_none() {
-                newest = self.base.take_hit()?;
+        for chain in &mut self.chains {
+            if chain.key().is_some_and(|own| *own == *key) {
+                if wanted && newest.is_none() {
+                    newest = chain.take_hit()?;
+                }
+                chain.leave()?;
             }
-            self.base.leave();
         }
         Ok(newest)
     }
 }
 
 /// Has the disk read what a seek in each of the tables will read, before the first read is waited
-/// for. Of a keyed run it asks for the keys in the stretch that will be read from the base.
+/// for. Of a keyed run it asks for the keys in the stretch that will be read from the last chain.
 fn ask_for_blocks(
     runs: &[(&Arc<TableHandle>, ReadAhead)],
-    base: Option<(&Arc<TableHandle>, ReadAhead)>,
+    below: &[(&Arc<TableHandle>, ReadAhead)],
     span: &FillSpan<'_>,
 ) -> Result<()> {
-    for (table, _) in runs.iter().chain(&base) {
+    for (table, _) in runs.iter().chain(below) {
         table.will_open();
     }
     let ask = |table: &Table, readahead: ReadAhead| {
@@ -237,7 +281,7 @@ fn ask_for_blocks(
         }
     };
     let mut end = None;
-    if let Some((table, readahead)) = base {
+    for &(table, readahead) in below {
         let (table, bytes) = (table.open()?, (readahead.seek * PAGE_BYTES) as u64);
         ask(&table, readahead);
         end = match span.direction {

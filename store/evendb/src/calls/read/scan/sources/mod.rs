@@ -44,6 +44,8 @@ pub(crate) struct FillSpan<'a> {
     pub(crate) records_max: usize,
     /// The fill from tables ends once its blocks have this number of bytes.
     pub(crate) block_bytes_max: usize,
+    /// Whether a seek in guards tells the system what it will read in all tables.
+    pub(crate) asks_ahead: bool,
     pub(crate) fold: Fold<'a>,
 }
 

@@ -1,7 +1,8 @@
 //! Cursors over the tables of a funk, key by key: the newest record of each key at a version.
 //!
-//! [`TableKeys`] is one run; [`BaseKeys`] the disjoint tables of the base, end to end. Both move in
-//! one direction, chosen at the seek.
+//! [`TableKeys`] is one table; [`ChainKeys`] a chain of disjoint tables, end to end: the base, or one
+//! of the chains of a tree of guards. Both move in one direction, chosen at the seek. A chain reads a
+//! table only when a scan comes to its keys.
 //!
 //! A key is left behind only when the next one is asked for ([`TableKeys::leave`],
 //! [`TableKeys::settle`]). Forward, the first visible record of a key decides, and the next key may
@@ -15,6 +16,7 @@
 use crate::error::Result;
 use crate::funk::Funk;
 use crate::sync::Arc;
+use crate::tables::TableHandle;
 use crate::visibility::Candidate;
 use evendb_storage::table::{Block, PAGE_BYTES, ReadAhead, Table, TableCursor};
 use evendb_storage::{Kind, Version};
@@ -291,9 +293,12 @@ impl TableKeys {
     }
 }
 
-/// The table of the base in which a scan begins.
-pub(crate) fn base_index(funk: &Funk, from: Option<&[u8]>, direction: Direction) -> Option<usize> {
-    let tables = &funk.base;
+/// The table of a chain in which a scan begins. There may be no table with that index.
+pub(crate) fn chain_index(
+    tables: &[Arc<TableHandle>],
+    from: Option<&[u8]>,
+    direction: Direction,
+) -> Option<usize> {
     match (direction, from) {
         (Direction::Forward, None) => Some(0),
         (Direction::Forward, Some(key)) => {
@@ -306,107 +311,142 @@ pub(crate) fn base_index(funk: &Funk, from: Option<&[u8]>, direction: Direction)
     }
 }
 
-/// The base's tables, one after the other.
-pub(crate) struct BaseKeys {
+/// Where a scan of a chain begins, and how it reads.
+#[derive(Clone, Copy)]
+pub(crate) struct ChainSeek<'a> {
+    pub(crate) from: Option<&'a [u8]>,
+    /// Nothing behind it is wanted for now, so it is not read ahead.
+    pub(crate) until: Option<&'a [u8]>,
+    pub(crate) direction: Direction,
+    pub(crate) at: Version,
+    pub(crate) readahead: ReadAhead,
+}
+
+/// The tables of a chain, one after the other.
+pub(crate) struct ChainKeys {
     funk: Arc<Funk>,
-    /// The table of `current`.
+    /// Which chain of the funk it is.
+    chain: usize,
+    /// The table that it is in.
     index: usize,
-    current: Option<TableKeys>,
+    current: Current,
     direction: Direction,
     at: Version,
     readahead: ReadAhead,
 }
 
-impl BaseKeys {
-    /// Like [`TableKeys::seek`].
-    pub(crate) fn seek(
-        funk: Arc<Funk>,
-        from: Option<&[u8]>,
-        until: Option<&[u8]>,
-        direction: Direction,
-        at: Version,
-        readahead: ReadAhead,
-    ) -> Result<BaseKeys> {
-        let index = base_index(&funk, from, direction);
-        let mut keys = BaseKeys {
+/// The table that a chain is in.
+enum Current {
+    /// The scan has come to its keys.
+    Open(TableKeys),
+    /// The scan has not come to its first key, which the table's figures tell. Nothing was read.
+    Ahead,
+    /// The chain has no more keys.
+    Ended,
+}
+
+impl ChainKeys {
+    /// Like [`TableKeys::seek`], in the chain with this number.
+    pub(crate) fn seek(funk: Arc<Funk>, chain: usize, seek: &ChainSeek<'_>) -> Result<ChainKeys> {
+        let index = chain_index(funk.chain(chain), seek.from, seek.direction);
+        let mut keys = ChainKeys {
             funk,
-            index: 0,
-            current: None,
-            direction,
-            at,
-            readahead,
+            chain,
+            index: index.unwrap_or(usize::MAX),
+            current: Current::Ended,
+            direction: seek.direction,
+            at: seek.at,
+            readahead: seek.readahead,
         };
-        if let Some(index) = index {
-            keys.index = index;
-            keys.open(from, until)?;
+        let Some(table) = keys.table(keys.index) else {
+            return Ok(keys);
+        };
+        let meta = &table.part.meta;
+        let is_ahead = seek.from.is_some_and(|from| match seek.direction {
+            Direction::Forward => *from < *meta.min_key,
+            Direction::Backward => *from > *meta.max_key,
+        });
+        match is_ahead {
+            true => keys.current = Current::Ahead,
+            false => {
+                keys.open(seek.from, seek.until)?;
+                keys.skip_exhausted();
+            }
         }
         Ok(keys)
     }
 
-    fn open(&mut self, from: Option<&[u8]>, until: Option<&[u8]>) -> Result<()> {
-        self.current = match self.funk.base.get(self.index) {
-            Some(table) => Some(TableKeys::seek(
-                table.open()?,
-                from,
-                until,
-                self.direction,
-                self.at,
-                self.readahead,
-            )?),
-            None => None,
-        };
-        self.skip_exhausted()
+    fn table(&self, index: usize) -> Option<&Arc<TableHandle>> {
+        self.funk.chain(self.chain).get(index)
     }
 
-    fn skip_exhausted(&mut self) -> Result<()> {
-        while self
-            .current
-            .as_ref()
-            .is_some_and(|keys| keys.key().is_none())
-        {
-            let next = match self.direction {
-                Direction::Forward => Some(self.index + 1),
-                Direction::Backward => self.index.checked_sub(1),
-            };
-            let Some(table) = next.and_then(|next| self.funk.base.get(next)) else {
-                self.current = None;
-                break;
-            };
-            self.index = next.unwrap_or_default();
-            self.current = Some(TableKeys::seek(
-                table.open()?,
-                None,
-                None,
-                self.direction,
-                self.at,
-                self.readahead,
-            )?);
-        }
+    fn open(&mut self, from: Option<&[u8]>, until: Option<&[u8]>) -> Result<()> {
+        let Some(table) = self.table(self.index) else {
+            return Ok(());
+        };
+        let (table, direction, at) = (table.open()?, self.direction, self.at);
+        let keys = TableKeys::seek(table, from, until, direction, at, self.readahead)?;
+        self.current = Current::Open(keys);
         Ok(())
     }
 
+    /// Goes to the next table, without reading it, if the current one has no more keys.
+    fn skip_exhausted(&mut self) {
+        let is_exhausted = |keys: &TableKeys| keys.key().is_none();
+        if !matches!(&self.current, Current::Open(keys) if is_exhausted(keys)) {
+            return;
+        }
+        let next = match self.direction {
+            Direction::Forward => self.index.checked_add(1),
+            Direction::Backward => self.index.checked_sub(1),
+        };
+        let next = next.filter(|&next| self.table(next).is_some());
+        self.current = next.map_or(Current::Ended, |_| Current::Ahead);
+        self.index = next.unwrap_or(usize::MAX);
+    }
+
+    /// The current key. The caller has settled a key that was left ([`settle`](Self::settle)).
     pub(crate) fn key(&self) -> Option<&[u8]> {
-        self.current.as_ref().and_then(TableKeys::key)
+        match &self.current {
+            Current::Open(keys) => keys.key(),
+            Current::Ahead => self.table(self.index).map(|table| match self.direction {
+                Direction::Forward => &*table.part.meta.min_key,
+                Direction::Backward => &*table.part.meta.max_key,
+            }),
+            Current::Ended => None,
+        }
+    }
+
+    /// Opens the table, if the scan has come to its first key.
+    fn arrive(&mut self) -> Result<Option<&mut TableKeys>> {
+        if matches!(self.current, Current::Ahead) {
+            self.open(None, None)?;
+        }
+        Ok(match &mut self.current {
+            Current::Open(keys) => Some(keys),
+            Current::Ahead | Current::Ended => None,
+        })
     }
 
     /// Like [`TableKeys::take_hit`].
     pub(crate) fn take_hit(&mut self) -> Result<Option<TableHit>> {
-        let current = self.current.as_mut();
-        current.map_or(Ok(None), TableKeys::take_hit)
+        self.arrive()?.map_or(Ok(None), TableKeys::take_hit)
     }
 
-    /// Like [`TableKeys::leave`].
-    pub(crate) fn leave(&mut self) {
-        if let Some(current) = &mut self.current {
-            current.leave();
+    /// Like [`TableKeys::leave`]; it may read, if the scan has just come to a table.
+    pub(crate) fn leave(&mut self) -> Result<()> {
+        if let Some(keys) = self.arrive()? {
+            keys.leave();
         }
+        Ok(())
     }
 
     /// Like [`TableKeys::settle`].
     pub(crate) fn settle(&mut self) -> Result<()> {
-        if let Some(current) = &mut self.current {
-            current.settle()?;
+        if let Current::Open(keys) = &mut self.current {
+            keys.settle()?;
+            self.skip_exhausted();
         }
-        self.skip_exhausted()
+        Ok(())
     }
 }

@@ -32,8 +32,8 @@ use crate::options::{CompactionFilter, FilterDecision};
 use crate::pace;
 use crate::rebalance::growth::Stream;
 use crate::rebalance::layout::{self, Beside, Munks, NewBase, NewChunk, Rewritten};
-use crate::rebalance::munks;
 use crate::rebalance::value_moves::Moves;
+use crate::rebalance::{guarded, munks};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::tables::table_path;
@@ -49,7 +49,7 @@ pub(crate) use sources::{ask_for_tables, data_bytes, funk_sources, sources_of, s
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tables::{Cuts, Making, making_options, remove_tables, write_pieces};
+pub(crate) use tables::{Cuts, Making, making_options, remove_tables, write_pieces};
 
 /// What is rewritten.
 #[derive(Clone, Copy)]
@@ -80,6 +80,14 @@ pub(crate) fn rewrite(
     chunks: &[Arc<Chunk>],
 ) -> Result<Vec<Arc<Chunk>>> {
     let core = context.core;
+    if let [chunk] = chunks
+        && chunk.view.load_full().funk.is_guarded()
+    {
+        let range = chunk.range.clone();
+        let (low, high) = (range.low.into_vec(), range.high.map(<[u8]>::into_vec));
+        guarded::sweep(context, keyspace, chunk, low, high)?;
+        return Ok(chunks.to_vec());
+    }
     let job = trace::job!(
         "rewrite",
         chunk = chunks[0].id.0,
@@ -352,7 +360,7 @@ fn merge_of<'m>(
 
 /// The filter as a merge calls it. After a panic every record is kept: the filter's decisions are
 /// not known any more.
-fn filtering<'f>(
+pub(crate) fn filtering<'f>(
     core: &'f Core,
     filter: Arc<dyn CompactionFilter>,
     filtered: &'f Cell<bool>,

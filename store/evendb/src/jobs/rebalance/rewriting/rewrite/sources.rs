@@ -48,12 +48,12 @@ pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dy
 /// The durable content of a chunk within its range, from its funk alone, newest source first.
 pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
     // 256 KiB for a few sources; the buffers of many sources take 4 MiB together.
-    let sources = view.funk.runs.len() + view.funk.base.len();
+    let sources = view.funk.tables().count();
     let readahead_bytes = ((4 << 20) / sources.max(1)).clamp(16 << 10, 256 << 10);
     ask_for_tables(chunk, view);
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
-    for table in runs.chain(&view.funk.base) {
+    for table in runs.chain(view.funk.below_log()) {
         let range = &chunk.range;
         let opened = table.open()?;
         let source = TableSource::new(opened, &range.low, range.high.as_deref(), readahead_bytes)?;
@@ -71,7 +71,8 @@ pub(crate) fn sources_within<'v>(
     share: f64,
 ) -> Result<Vec<Box<dyn Source + 'v>>> {
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
-    let tables = runs.chain(&view.funk.base).filter_map(|table| {
+    let all: Vec<_> = runs.chain(view.funk.below_log()).collect();
+    let tables = all.into_iter().filter_map(|table| {
         let meta = &table.part.meta;
         let bytes = (4 << 10) + (meta.data_bytes as f64 * share) as usize;
         range
@@ -130,7 +131,7 @@ pub(crate) fn data_bytes(view: &View) -> u64 {
 /// Bytes of keys and values in the tables of the base, and in those of the log.
 pub(crate) fn base_and_log_bytes(view: &View) -> (u64, u64) {
     let bytes = |table: &Arc<TableHandle>| table.part.meta.data_bytes;
-    let base = view.funk.base.iter().map(bytes).sum();
+    let base = view.funk.below_log().map(bytes).sum();
     let runs = view.funk.runs.iter().map(|run| &run.table);
     (base, runs.map(bytes).sum())
 }

@@ -72,13 +72,13 @@ impl TableSink for FileSink<'_> {
 
 /// How tables are written.
 #[derive(Clone, Copy)]
-pub(super) struct Making {
+pub(crate) struct Making {
     /// See [`goes_past_cache`](super::goes_past_cache).
-    pub(super) past_cache: bool,
-    pub(super) options: TableOptions,
+    pub(crate) past_cache: bool,
+    pub(crate) options: TableOptions,
 }
 
-pub(super) fn making_options(core: &Core, keyspace: &KeyspaceState) -> TableOptions {
+pub(crate) fn making_options(core: &Core, keyspace: &KeyspaceState) -> TableOptions {
     match planted!(core.options, KeyspaceOptionsForgotten) {
         true => core.options.table_options(),
         false => core.table_options(keyspace.id),
@@ -86,14 +86,20 @@ pub(super) fn making_options(core: &Core, keyspace: &KeyspaceState) -> TableOpti
 }
 
 /// Where tables end: at their size, and around streams.
-pub(super) struct Cuts {
+pub(crate) struct Cuts {
     pieces: Pieces,
     /// The keys before which a table ends, the least one last.
     before: Vec<Vec<u8>>,
 }
 
 impl Cuts {
-    pub(super) fn new(pieces: Pieces, streams: &[Stream]) -> Cuts {
+    /// Tables end before each of these keys, which ascend, and at the size of the pieces.
+    pub(crate) fn at(pieces: Pieces, keys: Vec<Arc<[u8]>>) -> Cuts {
+        let before = keys.iter().rev().map(|key| key.to_vec()).collect();
+        Cuts { pieces, before }
+    }
+
+    pub(crate) fn new(pieces: Pieces, streams: &[Stream]) -> Cuts {
         let ends = |stream: &Stream| [Some(stream.low.clone()), stream.end.clone()];
         let mut before: Vec<Vec<u8>> = streams.iter().flat_map(ends).flatten().collect();
         before.reverse();
@@ -103,7 +109,7 @@ impl Cuts {
 
 /// Writes all records of the merge, and counts them. After an error `parts` has the tables that are
 /// there.
-pub(super) fn write_pieces(
+pub(crate) fn write_pieces(
     moves: &mut Moves<'_>,
     mut merge: Merge<'_>,
     mut cuts: Cuts,
@@ -198,7 +204,7 @@ fn write_table(
 }
 
 /// Removes tables that nothing names, unless the database is latched.
-pub(super) fn remove_tables(context: &JobContext<'_>, parts: &[Part]) {
+pub(crate) fn remove_tables(context: &JobContext<'_>, parts: &[Part]) {
     let &JobContext { core, disk, .. } = context;
     if core.health.failure().is_none() {
         for part in parts {

@@ -1,0 +1,96 @@
+//! [`Sweep`]: which jobs bring all of a key range to the last level, with one run in each guard. It
+//! serves calls that ask for a compaction. The picker finds the jobs that are due by themselves.
+//!
+//! ```text
+//!   level 0 -> the first level with tables -> ... level by level, guard by guard ...
+//!           -> the last level -> each guard merged
+//! ```
+//! Level 0 goes down once. A level is begun when the level above it is done, so a guard goes down
+//! once. So it ends, however much is written meanwhile. Deletes and old versions that a reader still
+//! needs stay.
+//!
+//! A sweep belongs to one thread. Other jobs may be done between two of its steps. Not here: doing
+//! the jobs.
+
+use crate::guards::picker::{Job, LAST};
+use crate::guards::tree::{Guard, Tree};
+use crate::manifest::{LEVELS, Level};
+use crate::sync::Arc;
+use crate::tables::TableHandle;
+use evendb_storage::table::TableMeta;
+use std::collections::HashSet;
+
+/// See the module.
+pub(crate) struct Sweep {
+    low: Vec<u8>,
+    /// The end of the range, exclusive.
+    high: Option<Vec<u8>>,
+    level: usize,
+    /// Guards of the current level that were taken, by their first keys.
+    taken: HashSet<Arc<[u8]>>,
+}
+
+impl Sweep {
+    /// A sweep of the keys from `low` to below `high`.
+    pub(crate) fn new(low: Vec<u8>, high: Option<Vec<u8>>) -> Sweep {
+        Sweep {
+            low,
+            high,
+            level: 0,
+            taken: HashSet::new(),
+        }
+    }
+
+    /// The next job in this tree below these runs of level 0; `None`: nothing is left to do. A job
+    /// that it returns counts as done.
+    pub(crate) fn next(&mut self, tree: &Tree, level0: &[Arc<TableHandle>]) -> Option<Job> {
+        if self.level == 0 {
+            self.level = 1;
+            if level0.iter().any(|table| self.touches(&table.part.meta)) {
+                return Some(level0_down(tree));
+            }
+        }
+        while self.level < LEVELS {
+            if let Some(job) = self.next_of_level(tree) {
+                return Some(job);
+            }
+            self.level += 1;
+            self.taken.clear();
+        }
+        None
+    }
+
+    fn next_of_level(&mut self, tree: &Tree) -> Option<Job> {
+        let level = Level(self.level as u8);
+        let all = tree.guards(level).all().iter();
+        let mut due = all.zip(0..).filter(|(guard, _)| self.is_due(guard));
+        let (own, guard) = due.find(|(guard, _)| !self.taken.contains(&guard.low))?;
+        self.taken.insert(own.low.clone());
+        let runs = own.runs().count();
+        Some(match self.level {
+            LAST => Job::Within { level, guard, runs },
+            _ => Job::Down { level, guard },
+        })
+    }
+
+    /// Whether a guard of the current level needs a job.
+    fn is_due(&self, guard: &Guard) -> bool {
+        let mut all = guard.fragments.iter().map(|fragment| fragment.meta());
+        let touches = all.clone().any(|meta| self.touches(meta));
+        let mut has_deletes = || all.any(|meta| meta.deletes > 0);
+        touches && (self.level < LAST || guard.runs().nth(1).is_some() || has_deletes())
+    }
+
+    fn touches(&self, meta: &TableMeta) -> bool {
+        let begins_before = |high: &Vec<u8>| meta.min_key < *high;
+        meta.max_key >= self.low && self.high.as_ref().is_none_or(begins_before)
+    }
+}
+
+/// Level 0 goes to the first level with tables: nothing may come to lie below what is older.
+fn level0_down(tree: &Tree) -> Job {
+    let used = tree.fragments().next().map(|(level, _)| level);
+    Job::FromLevel0 {
+        to: used.unwrap_or(Level(LAST as u8)),
+    }
+}

@@ -1,0 +1,253 @@
+//! The jobs of a chunk with guards: tables go down the tree, and the runs of a guard are merged.
+//!
+//! ```text
+//!   the chunk's tree, its runs --shape--> Shape --picker, pure--> Job --> Plan --> new tables, an edit
+//! ```
+//! [`maintain`] does the next job that is due. [`sweep`] brings all of a range of keys to the last
+//! level, whether it is due or not: for calls that ask for it, and for range deletions that hide
+//! much.
+//!
+//! Invariants: a job replaces the tables of its plan and nothing else, so runs that checkpoints
+//! publish meanwhile stay. A record is dropped by the rules of every merge (I14); a tombstone only if
+//! no older table meets the keys of the job (I15). The job's new tables get an age above all others,
+//! or, if they stay in their guard, the greatest age of the tables that they replace.
+//!
+//! Thread safety: the holder of the chunk's token; there is one job of a chunk at a time. Not here:
+//! which job is due (`guards/picker`), which tables it takes (`plan`), and how they are written
+//! (`compaction`).
+
+pub(crate) mod compaction;
+mod publish;
+
+use crate::catalog::KeyspaceState;
+use crate::chunk::{Chunk, View};
+use crate::engine::JobContext;
+use crate::engine::core::Core;
+use crate::error::{ErrorKind, Result};
+use crate::funk::Funk;
+use crate::guards::picker::{self, Limits, Shape};
+use crate::guards::plan::sweep::Sweep;
+use crate::guards::plan::{self, Plan};
+use crate::guards::tree::Tree;
+use crate::manifest::KeyspaceId;
+use crate::rebalance::rewrite::remove_tables;
+use crate::rebalance::{covered_tables, expired_tables, jobs};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, thread};
+use crate::tables::TableHandle;
+use compaction::Compacting;
+use evendb_storage::Version;
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// A part of the chunk's bytes: if range deletions hide more, their ranges are swept.
+const HIDDEN_PART: u64 = 4;
+/// The rest before this thread asks again for a token that a job holds.
+const TOKEN_REST: Duration = Duration::from_millis(1);
+
+/// The limits of the picker for a keyspace, by the options.
+pub(crate) fn limits(core: &Core, keyspace: KeyspaceId) -> Limits {
+    let (guards, run_bytes) = (&core.options.advanced.guards, core.options.run_bytes());
+    Limits::of(guards, run_bytes, core.table_options(keyspace).block_bytes)
+}
+
+/// The runs of the log, newest first.
+fn level0(funk: &Funk) -> Vec<Arc<TableHandle>> {
+    let runs = funk.runs.iter().rev();
+    runs.map(|run| run.table.clone()).collect()
+}
+
+fn shape(tree: &Tree, funk: &Funk) -> Shape {
+    plan::shape(tree, &level0(funk))
+}
+
+/// The next job of the chunk, if one is due.
+fn next_plan(core: &Core, keyspace: KeyspaceId, funk: &Funk) -> Option<Plan> {
+    let tree = funk.tree.as_ref()?;
+    let limits = limits(core, keyspace);
+    let job = picker::pick(&shape(tree, funk), &limits)?;
+    Some(Plan::of(tree, &level0(funk), job, &limits))
+}
+
+/// Whether a sweep of the whole chunk would find nothing to do.
+pub(crate) fn is_swept(funk: &Funk) -> bool {
+    let Some(tree) = &funk.tree else {
+        return true;
+    };
+    let mut sweep = Sweep::new(Vec::new(), None);
+    sweep.next(tree, &level0(funk)).is_none()
+}
+
+/// Bytes that the next job would read, if one is due.
+pub(crate) fn debt(core: &Core, keyspace: KeyspaceId, view: &View) -> u64 {
+    let plan = next_plan(core, keyspace, &view.funk);
+    plan.map_or(0, |plan| plan.bytes().max(1))
+}
+
+/// Does the next job of the chunk, if one is due, and drops what may go unread. Returns whether it
+/// did anything; then it may be asked again. The caller has the token.
+pub(crate) fn maintain(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+) -> Result<bool> {
+    let core = context.core;
+    let mut worked = covered_tables::drop_covered(context, keyspace, chunk)?;
+    worked |= expired_tables::drop_expired(context, keyspace, chunk)?;
+    let view = chunk.view.load_full();
+    if hides_much(core, &view) {
+        let (low, high) = limits_of_covers(&view);
+        sweep(context, keyspace, chunk, low, high)?;
+        covered_tables::drop_covered(context, keyspace, chunk)?;
+        return Ok(true);
+    }
+    let next = |funk: &Funk, _: &Tree| next_plan(core, keyspace.id, funk);
+    Ok(run_one(context, keyspace, chunk, &next)? || worked)
+}
+
+/// Does the job that `next` plans for the chunk. Returns whether there is one.
+fn run_one(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    next: &dyn Fn(&Funk, &Tree) -> Option<Plan>,
+) -> Result<bool> {
+    let core = context.core;
+    // It is read before the view: the view has all range deletions of completed checkpoints.
+    let completed = *context.flow.completed.lock();
+    let view = chunk.view.load_full();
+    let Some(tree) = &view.funk.tree else {
+        return Ok(false);
+    };
+    let Some(plan) = next(&view.funk, tree) else {
+        return Ok(false);
+    };
+    let from = Compacting {
+        completed,
+        view: &view,
+        tree,
+        plan: &plan,
+    };
+    let compacted = compaction::compact(context, keyspace, &from).inspect_err(|error| {
+        if error.kind() == ErrorKind::Corruption {
+            chunk.note_damage(error);
+        }
+    })?;
+    publish::publish(context, keyspace, chunk, &plan, &compacted)
+        .inspect_err(|_| remove_tables(context, &compacted.parts))?;
+    core.metrics.rebalances.add(1);
+    jobs::finish_layout(context, std::slice::from_ref(chunk))?;
+    Ok(true)
+}
+
+/// Whether spent range deletions hide a large part of the chunk, or are many.
+fn hides_much(core: &Core, view: &View) -> bool {
+    if view.covers.is_none() {
+        return false;
+    }
+    let hidden = covered_tables::hidden(&core.clock, view);
+    let all: u64 = view
+        .funk
+        .tables()
+        .map(|table| table.part.meta.data_bytes)
+        .sum();
+    hidden.pieces as usize > covered_tables::PIECES_MAX || hidden.bytes > all / HIDDEN_PART
+}
+
+/// From the first to the last key that range deletions hide.
+fn limits_of_covers(view: &View) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut stretches = view.covers.iter().flat_map(|covers| covers.stretches());
+    let mut stretches = stretches
+        .by_ref()
+        .filter(|stretch| stretch.newest_up_to(Version::MAX).is_some());
+    let Some(first) = stretches.next() else {
+        return (Vec::new(), Some(Vec::new()));
+    };
+    let low = first.low.to_vec();
+    let high = stretches.last().map_or(first.high, |last| last.high);
+    (low, high.map(<[u8]>::to_vec))
+}
+
+/// The bytes of the runs of level 0 that should have gone down, and the most that there may be of
+/// them; puts are slowed by their relation.
+pub(crate) fn late_bytes(core: &Core, funk: &Funk) -> (u64, u64) {
+    if !funk.is_guarded() {
+        return (0, 0);
+    }
+    let (compact, stop) = core.options.advanced.guards.level0_runs;
+    let runs = core.options.run_bytes();
+    let late = funk.sorted_runs().saturating_sub(compact) as u64;
+    (
+        late.saturating_mul(runs),
+        (stop - compact).max(1) as u64 * runs,
+    )
+}
+
+/// Before a checkpoint: where level 0 of a chunk with guards has as many runs as it may have, and
+/// the checkpoint would add one, this thread compacts it. If puts are faster than the workers, puts
+/// wait for this.
+pub(crate) fn relieve_level0(context: &JobContext<'_>) -> Result<()> {
+    let stop = context.core.options.advanced.guards.level0_runs.1;
+    let dirty: Vec<_> = {
+        let dirty = context.flow.dirty.lock();
+        let there = dirty.iter().filter_map(|(chunk, _)| chunk.upgrade());
+        there.collect()
+    };
+    for chunk in dirty {
+        let is_full = || {
+            let funk = chunk.view.load_full().funk.clone();
+            funk.is_guarded() && funk.has_sorted_runs(stop)
+        };
+        while is_full() && !chunk.damaged.load(Ordering::Relaxed) {
+            context.core.health.check_healthy()?;
+            let Some(keyspace) = context.catalog.keyspace_of(&chunk) else {
+                break;
+            };
+            let Some(_token) = chunk.try_token() else {
+                thread::sleep(TOKEN_REST);
+                continue;
+            };
+            match maintain(context, &keyspace, &chunk) {
+                // A full disk, a table that cannot be read, a dropped keyspace: the checkpoint goes
+                // on without it.
+                Err(_) if context.core.health.failure().is_none() => break,
+                worked => {
+                    if !worked? {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Brings all records from `low` to below `high` to the last level, and merges them there with one
+/// run in each guard. Records that come meanwhile are left. The caller has the token.
+pub(crate) fn sweep(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+) -> Result<bool> {
+    let begun_at = chunk.view.load_full().funk.run_end;
+    let sweep = RefCell::new(Sweep::new(low, high));
+    let next = |funk: &Funk, tree: &Tree| {
+        let early = funk.runs.iter().rev().filter(|run| run.ordinal < begun_at);
+        let early: Vec<_> = early.map(|run| run.table.clone()).collect();
+        let job = sweep.borrow_mut().next(tree, &early)?;
+        Some(Plan::of(
+            tree,
+            &early,
+            job,
+            &limits(context.core, keyspace.id),
+        ))
+    };
+    let mut worked = false;
+    while run_one(context, keyspace, chunk, &next)? {
+        context.core.health.check_healthy()?;
+        worked = true;
+    }
+    Ok(worked)
+}
