@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   commands   a file for each subcommand
-//!   database   opening, both engines behind one trait      input   files and streams as pairs
+//!   database   opening a database and its keyspace         input   files and streams as pairs
 //!   typed      keys and values with types                  text    forms of text
 //!   terminal   output, failures, interruptions
 //! ```
@@ -29,11 +29,10 @@ use std::process::ExitCode;
 
 use clap::builder::Styles;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use evendb::EngineKind;
 use evendb_lab::printed::{Printed, hidden_words, without_hidden};
 use evendb_lab::standard_streams;
 
-use database::{engine, foreign, key_file, open, store};
+use database::{foreign, key_file, open, store};
 use input::{input_stream, leveldb_files};
 use terminal::{failure, interrupt, output};
 use text::{csv, escapes, float_text, json_text, ldb_text, scan_output, size, time_text};
@@ -142,9 +141,7 @@ pub fn run() -> ExitCode {
     };
     if let Some(db) = damaged.filter(|_| !repairs) {
         let is_verify = matches.subcommand_name() == Some("verify");
-        if let Some(advice) = advice(db, is_verify) {
-            output::complain(&advice);
-        }
+        output::complain(&advice(db, is_verify));
     }
     code
 }
@@ -215,16 +212,13 @@ fn database_of(matches: &ArgMatches) -> Option<&Path> {
 }
 
 /// What to do about a damaged database.
-fn advice(db: &Path, is_verified: bool) -> Option<String> {
+fn advice(db: &Path, is_verified: bool) -> String {
     let place = db.display();
     let verify = format!("`evendb verify {place}` tells all that is damaged");
     let repair = format!("`evendb repair {place} --into NEWDIR` saves what can be read");
-    let has_repair = engine::engine_of(db) == EngineKind::EvenDb;
-    match (is_verified, has_repair) {
-        (false, true) => Some(format!("{verify}; {repair}")),
-        (false, false) => Some(verify),
-        (true, true) => Some(repair),
-        (true, false) => None,
+    match is_verified {
+        true => repair,
+        false => format!("{verify}; {repair}"),
     }
 }
 

@@ -8,7 +8,7 @@ fn run(out: &Path, more: &[&str]) -> Output {
         .args(["experiment", "flsm-claims", "--no-memory-limit", "--out"])
         .arg(out)
         .args(["--scale", "1/1024", "--seconds", "0.05"])
-        .args(["--stores", "evendb,flsm-1"])
+        .args(["--stores", "evendb,guards-1"])
         .args(more)
         .output()
         .expect("the command starts")
@@ -38,7 +38,7 @@ fn a_claim_that_was_interrupted_is_measured_again_and_no_other() {
     assert_eq!(cells(&out).len(), 6, "three phases of two stores");
     let report = out.join("report.md");
     let text = std::fs::read_to_string(&report).expect("there is a report");
-    assert!(text.contains("| flsm-1 | ") && text.contains("| evendb | "));
+    assert!(text.contains("| guards-1 | ") && text.contains("| evendb | "));
     assert!(!out.join("data").exists(), "the stores are removed");
 
     // The last line is cut off: its store is measured again from the fill on, the other one is not.
@@ -95,7 +95,7 @@ fn stores_get_the_write_buffer_that_is_asked_for_or_are_left_out() {
         told(&run)
     );
     let cells = cells(&out);
-    let named = |cell: &&String| cell.contains("flsm-1 (write buffer 64.00 KiB)");
+    let named = |cell: &&String| cell.contains("guards-1 (write buffer 64.00 KiB)");
     assert_eq!(cells.iter().filter(named).count(), 3, "{cells:?}");
     assert_eq!(cells.len(), 3);
 }

@@ -269,12 +269,11 @@ const WRITES_A_FILE: [Line; 9] = [
 ];
 
 /// Commands that make a directory with the name `out`.
-const MAKES_A_DIRECTORY: [Line; 9] = [
+const MAKES_A_DIRECTORY: [Line; 8] = [
     &["restore", "bk", "out"],
     &["export", "db", "out"],
     &["repair", "db", "--into", "out"],
     &["put", "out", "key", "value"],
-    &["put", "out", "key", "value", "--engine", "flsm"],
     &["import", "out", "lines.tsv"],
     &["ingest", "out", "sorted.tsv"],
     &["bench", "--quick", "--dir", "out"],
@@ -461,7 +460,7 @@ fn every_command_that_help_names_is_in_the_tour() {
     assert!(left.is_empty(), "not toured: {left:?}");
 }
 
-/// A database of each engine with a few records and a table on the disk; a trace; a backup; an
+/// A database with a few records and a table on the disk; a trace; a backup; an
 /// export.
 fn made() -> Place {
     let place = Place::new();
@@ -473,9 +472,7 @@ fn made() -> Place {
     place.file("sorted.tsv", "k1\tv\nk2\tv\n");
     let key = place.file("a.key", [7; 32]);
     fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
-    for (db, engine) in [("db", "evendb"), ("fl", "flsm")] {
-        run(&place, &["import", db, "lines.tsv", "--engine", engine]).expect_code(0);
-    }
+    run(&place, &["import", "db", "lines.tsv"]).expect_code(0);
     place.file("foreign.csv", "0,k,1,5,1,set,0\n");
     run(
         &place,
@@ -539,26 +536,10 @@ fn no_name_of_a_database_makes_a_foreign_thing_ours() {
         "MANIFEST-999999",
         "CURRENT.tmp",
     ];
-    let flsm = [
-        "TABLE-999999",
-        "LOG-999998",
-        "MANIFEST-999997",
-        "CURRENT.tmp",
-    ];
-    for (db, names) in [("db", names), ("fl", flsm)] {
-        for name in names {
-            for arguments in WRITES_TO_A_DATABASE {
-                let (name, line) = (format!("{db}/{name}"), on(arguments, db));
-                match (db, arguments[0]) {
-                    // That engine has none of these, and is not even opened.
-                    ("fl", "ingest" | "keyspaces" | "merge" | "pop") => {
-                        leaves(&place, &name, (&NO_FILES, ""), &line, |outcome| {
-                            matches!(outcome.code, Some(1 | 2))
-                        });
-                    }
-                    _ => refuses(&place, &name, &NO_FILES, &line),
-                }
-            }
+    for name in names {
+        for arguments in WRITES_TO_A_DATABASE {
+            let (name, line) = (format!("db/{name}"), on(arguments, "db"));
+            refuses(&place, &name, &NO_FILES, &line);
         }
     }
 }
@@ -588,14 +569,7 @@ fn no_run_of_an_experiment_takes_a_directory_of_somebody_for_its_own() {
 #[test]
 fn no_command_reads_what_is_no_file_of_a_database() {
     let place = made();
-    for name in [
-        "db",
-        "db/CURRENT",
-        "db/LOCK",
-        "db/CHUNK-LOGS",
-        "fl/CURRENT",
-        "fl/LOCK",
-    ] {
+    for name in ["db", "db/CURRENT", "db/LOCK", "db/CHUNK-LOGS"] {
         let db = &name[..2];
         for arguments in OPENS {
             leaves(

@@ -118,7 +118,7 @@ fn no_command_lets_a_databases_text_or_name_control_a_terminal() {
         "ingest PATH PATH-none",
         "verify PATH-none",
         "verify PATH PATH",
-        "get PATH x --engine TEXT",
+        "put PATH a b --layout TEXT",
         "restore PATH TEXT-into",
         "export PATH PATH/inside",
         "backup PATH PATH/inside",

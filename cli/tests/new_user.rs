@@ -61,8 +61,6 @@ fn a_backup_and_a_directory_of_backups_are_not_opened_for_writing_and_restore_is
             let outcome = run(&place, command).complains(2, "evendb restore ");
             assert!(outcome.error.contains(at), "{command:?}: {outcome:?}");
         }
-        let of_flsm = run(&place, &["put", at, "a", "3", "--engine", "flsm"]);
-        assert!(matches!(of_flsm.code, Some(1 | 2)), "{of_flsm:?}");
     }
     assert!(all_in(&place.path("backups")) == before);
     assert!(!place.path("others").exists());
@@ -127,18 +125,16 @@ fn an_ingest_of_an_export_refuses_other_key_types_by_name() {
 fn key_types_are_given_to_an_export_that_has_none() {
     let place = exported();
     let typed = ["--key-types", "str,u64"];
-    let put = ["put", "flsm", "app9,1", "z", "--engine", "flsm"];
-    run(&place, &[&put[..], &typed].concat()).expect_code(0);
-    run(&place, &["export", "flsm", "of flsm"]).expect(0, "");
-    run(&place, &["ingest", "db", "of flsm"])
+    // The key of a program, which notes no types.
+    let key = "6170703900010000000000000001";
+    run(&place, &["put", "untyped", key, "z", "--hex"]).expect(0, "");
+    run(&place, &["export", "untyped", "of it"]).expect(0, "");
+    run(&place, &["ingest", "db", "of it"])
         .complains(2, "--key-types str,u64 says that they have the same");
-    run(&place, &[&["ingest", "db", "of flsm"][..], &typed].concat()).expect_code(0);
+    run(&place, &[&["ingest", "db", "of it"][..], &typed].concat()).expect_code(0);
     run(&place, &["get", "db", "app9,1"]).expect(0, "z\n");
-    run(
-        &place,
-        &[&["ingest", "new", "of flsm"][..], &typed].concat(),
-    )
-    .complains(0, "remembers the key types `str,u64`");
+    run(&place, &[&["ingest", "new", "of it"][..], &typed].concat())
+        .complains(0, "remembers the key types `str,u64`");
     run(&place, &["get", "new", "app9,1"]).expect(0, "z\n");
 }
 
@@ -195,26 +191,26 @@ fn a_refused_ingest_import_or_put_leaves_no_database_and_no_keyspace_that_it_mad
         &["import", "around/db", "cut.gz", "--format", "tsv"],
         &["put", "around/db", &long, "v"],
     ];
-    for engine in ["evendb", "flsm"] {
+    for layout in ["chunks", "guards"] {
         for command in failing {
-            let outcome = run(&place, &[command, &["--engine", engine]].concat());
+            let outcome = run(&place, &[command, &["--layout", layout]].concat());
             assert!(matches!(outcome.code, Some(1 | 2)), "{outcome:?}");
             assert!(!place.path("around").exists(), "{command:?}");
         }
     }
-    for engine in ["evendb", "flsm"] {
-        run(&place, &["put", engine, "a", "1", "--engine", engine]).expect_code(0);
-        let put = ["put", engine, &long, "v", "--keyspace", "x"];
+    for layout in ["chunks", "guards"] {
+        run(&place, &["put", layout, "a", "1", "--layout", layout]).expect_code(0);
+        let put = ["put", layout, &long, "v", "--keyspace", "x"];
         run(&place, &put).complains(1, "removed keyspace `x` again");
-        let listed = run(&place, &["keyspaces", engine]).text(0);
+        let listed = run(&place, &["keyspaces", layout]).text(0);
         assert_eq!(listed.lines().count(), 1, "{listed}");
-        run(&place, &["get", engine, "a"]).expect(0, "1\n");
+        run(&place, &["get", layout, "a"]).expect(0, "1\n");
     }
     // Earlier objects stay, even empty ones, and so do records that were written before a failure.
-    run(&place, &["put", "evendb", "b", "1", "--keyspace", "y"]).expect_code(0);
-    run(&place, &["delete", "evendb", "b", "--keyspace", "y"]).expect_code(0);
-    run(&place, &["put", "evendb", &long, "v", "--keyspace", "y"]).expect_code(1);
-    let listed = run(&place, &["keyspaces", "evendb"]).text(0);
+    run(&place, &["put", "chunks", "b", "1", "--keyspace", "y"]).expect_code(0);
+    run(&place, &["delete", "chunks", "b", "--keyspace", "y"]).expect_code(0);
+    run(&place, &["put", "chunks", &long, "v", "--keyspace", "y"]).expect_code(1);
+    let listed = run(&place, &["keyspaces", "chunks"]).text(0);
     assert!(listed.contains("\ny\t"), "{listed}");
 }
 
@@ -224,11 +220,10 @@ fn a_small_part_of_a_keyspace_is_counted_and_a_whole_one_is_about_so_large() {
     let line = |n: u32| format!("k{n:05}\t{}\n", "v".repeat(94));
     place.file("in.tsv", (0..5000).map(line).collect::<String>());
     run(&place, &["ingest", "db", "in.tsv"]).expect_code(0);
-    for engine in ["db", "flsm"] {
-        if engine == "flsm" {
-            run(&place, &["import", engine, "in.tsv", "--engine", engine]).expect_code(0);
-        }
-        let size = |more: &[&str]| run(&place, &[&["size", engine][..], more].concat()).text(0);
+    let import = ["import", "guards", "in.tsv", "--layout", "guards"];
+    run(&place, &import).expect_code(0);
+    for db in ["db", "guards"] {
+        let size = |more: &[&str]| run(&place, &[&["size", db][..], more].concat()).text(0);
         for (prefix, records, bytes) in [
             ("k00", 1000, "97.66 KiB"),
             ("k0012", 10, "1000 B"),
@@ -243,7 +238,7 @@ fn a_small_part_of_a_keyspace_is_counted_and_a_whole_one_is_about_so_large() {
                 records.to_string()
             };
             let start = format!("{records} {unit}, {bytes} of keys and values, about ");
-            assert!(text.starts_with(&start), "{engine}: {text}");
+            assert!(text.starts_with(&start), "{db}: {text}");
         }
         let json = size(&["--prefix", "k0012", "--json"]);
         assert!(json.contains("\"exact\":true"), "{json}");
@@ -358,7 +353,7 @@ fn a_message_that_names_rust_names_the_command_too_or_never_reaches_it() {
     };
     let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store");
     let mut met = 0;
-    for dir in ["evendb/src", "flsm/src", "base/src", "storage/src"] {
+    for dir in ["evendb/src", "base/src", "storage/src"] {
         for path in sources(&store.join(dir)) {
             let inside = path.strip_prefix(&store).unwrap();
             if inside.to_string_lossy().contains("test") {
@@ -424,14 +419,14 @@ fn key_types_that_the_keys_of_a_keyspace_have_not_are_refused_and_others_are_tol
 fn a_keyspace_that_is_made_is_told() {
     let place = Place::new();
     place.file("in.tsv", "a\t1\n");
-    for engine in ["evendb", "flsm"] {
-        let put = ["put", engine, "a", "1", "--engine", engine];
+    for layout in ["chunks", "guards"] {
+        let put = ["put", layout, "a", "1", "--layout", layout];
         let made = |outcome: Outcome| outcome.error.contains("made keyspace `mispelt`");
         assert!(!made(run(&place, &put)));
         let mispelt = [&put[..], &["--keyspace", "mispelt"]].concat();
-        assert!(made(run(&place, &mispelt)), "{engine}");
-        assert!(!made(run(&place, &mispelt)), "{engine}");
-        let import = ["import", engine, "in.tsv", "--keyspace", "other"];
+        assert!(made(run(&place, &mispelt)), "{layout}");
+        assert!(!made(run(&place, &mispelt)), "{layout}");
+        let import = ["import", layout, "in.tsv", "--keyspace", "other"];
         run(&place, &import).complains(0, "made keyspace `other`");
     }
 }

@@ -64,11 +64,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         let message = "a backup has all keyspaces; to take one along, use `evendb export`";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let database = arguments.database.open_evendb_database(
-        "backups",
-        Access::Existing,
-        DurabilityArgument::Process,
-    )?;
+    let (access, durability) = (Access::Existing, DurabilityArgument::Process);
+    let database = arguments.database.open_database(access, durability)?;
     let check = match arguments.verify {
         Verify::New => CopyCheck::New,
         Verify::All => CopyCheck::All,

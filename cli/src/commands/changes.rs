@@ -79,8 +79,6 @@ enum ChangeForm {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let place = &arguments.database;
-    place.engine.need_evendb(&place.db, "record of changes")?;
     let interrupt = Interrupt::install()?;
     let mut target = BufWriter::with_capacity(1 << 16, out());
     let mut position = arguments.since;
@@ -88,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     while !interrupt.raised() {
         let current = current(arguments);
         if looked.as_ref() != Some(&current) {
-            match arguments.database.try_reading_evendb() {
+            match arguments.database.try_reading() {
                 Ok(database) => {
                     if arguments.follow && has_no_log(&database)? {
                         complain(NO_LOG_YET);
@@ -199,7 +197,7 @@ impl Shapes<'_> {
         if self.raw || !self.database.keyspace_exists(keyspace) {
             return Ok(Shape::default());
         }
-        let store = Store::of_evendb(self.database.clone()).at_keyspace(keyspace)?;
+        let store = Store::of(self.database.clone()).at_keyspace(keyspace)?;
         Ok(Shape {
             types: key_types::remembered(&store)?.unwrap_or_default(),
             values: Values::of(&store)?,

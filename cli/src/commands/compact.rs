@@ -1,29 +1,22 @@
 //! `evendb compact`: makes a database as small as it can be.
 
-use std::fs;
-use std::io::{self, Write};
-use std::ops::Bound;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::time::Instant;
+use std::io::Write;
 
 use evendb::{CompactionSummary, SpaceStats};
 use evendb_lab::readable::{counted, grouped};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
-use crate::keys::prefix_end;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
-use crate::store::Store;
 
 /// Rewrite everything that has garbage, so that the database is as small as it can be
 ///
 /// Does all reorganisation that is owed, then rewrites each chunk that has a log, tombstones,
 /// several tables or old versions. Without --keyspace and --prefix: all keyspaces, and what is
 /// reserved for future puts is given back. Sizes are those of tables and logs before and after,
-/// then those of all files, as du counts them. With the engine flsm: all of it, or of the prefix,
+/// then those of all files, as du counts them. With the layout guards: all of it, or of the prefix,
 /// goes to the last level, one sorted run in each guard.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -54,91 +47,22 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         .as_ref()
         .map(|text| keys.bound(text))
         .transpose()?;
-    let (object, text) = match store {
-        Store::EvenDb { db, keyspace } => evendb(arguments, (db, keyspace), prefix.as_deref())?,
-        Store::Flsm { db, keyspace } => flsm(arguments, (db, keyspace), prefix.as_deref())?,
+    let before = store.db.stats().space.disk_bytes;
+    let done = match (prefix, &arguments.database.keyspace) {
+        (Some(prefix), _) => store.keyspace.compact_prefix(&prefix)?,
+        (None, Some(_)) => store.keyspace.compact()?,
+        (None, None) => store.db.compact()?,
     };
+    store.db.close()?;
+    // The state now: closing gave back the rest.
+    let left = arguments.database.try_reading()?.stats().space;
     let mut target = output::out();
     match arguments.json {
-        true => writeln!(target, "{object}")?,
-        false => writeln!(target, "{text}")?,
+        true => writeln!(target, "{}", as_json(&done, before, &left))?,
+        false => writeln!(target, "{}\n{}", as_text(&done), on_disk(before, &left))?,
     }
     target.flush()?;
     Ok(Success::Done)
-}
-
-/// Compacts a database of the first engine. Returns what to tell, as JSON and as text.
-fn evendb(
-    arguments: &Arguments,
-    (database, keyspace): (evendb::Db, evendb::Keyspace),
-    prefix: Option<&[u8]>,
-) -> Result<(Value, String), Failure> {
-    let before = database.stats().space.disk_bytes;
-    let done = match (prefix, &arguments.database.keyspace) {
-        (Some(prefix), _) => keyspace.compact_prefix(prefix)?,
-        (None, Some(_)) => keyspace.compact()?,
-        (None, None) => database.compact()?,
-    };
-    drop(keyspace);
-    database.close()?;
-    // The state now: closing gave back the rest.
-    let left = arguments.database.try_reading_evendb()?.stats().space;
-    let text = format!("{}\n{}", as_text(&done), on_disk(before, &left));
-    Ok((as_json(&done, before, &left), text))
-}
-
-/// Compacts a database of the second engine, with the same result.
-fn flsm(
-    arguments: &Arguments,
-    (database, keyspace): (evendb_flsm::Db, evendb_flsm::Keyspace),
-    prefix: Option<&[u8]>,
-) -> Result<(Value, String), Failure> {
-    let dir = &arguments.database.db;
-    let (before, begun) = (disk_bytes(dir)?, Instant::now());
-    let done = match (prefix, &arguments.database.keyspace) {
-        (Some(prefix), _) => {
-            let end = prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded);
-            keyspace.compact_range((Bound::Included(prefix.to_vec()), end))?
-        }
-        (None, Some(_)) => keyspace.compact_range::<&[u8]>(..)?,
-        (None, None) => database.compact()?,
-    };
-    let seconds = begun.elapsed().as_secs_f64();
-    drop(keyspace);
-    database.close()?;
-    let after = disk_bytes(dir)?;
-    let object = json!({
-        "jobs": done.jobs,
-        "bytes_before": done.bytes_before,
-        "bytes_after": done.bytes_after,
-        "seconds": seconds,
-        "disk_bytes_before": before,
-        "disk_bytes_after": after,
-    });
-    let text = format!(
-        "{:.1} MiB of tables before, {:.1} MiB after, {seconds:.1} s; {}\n\
-         {:.1} MiB on disk before, {:.1} MiB after",
-        mib(done.bytes_before),
-        mib(done.bytes_after),
-        counted(done.jobs, "job"),
-        mib(before),
-        mib(after)
-    );
-    Ok((object, text))
-}
-
-/// Bytes that the files in `dir` take. A file that is removed meanwhile takes none.
-fn disk_bytes(dir: &Path) -> Result<u64, Failure> {
-    let failed = |error| Failure::new(format!("cannot list {}", dir.display()), error);
-    let mut bytes = 0;
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        match entry.map_err(failed)?.metadata() {
-            Ok(metadata) => bytes += metadata.blocks() * 512,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Ok(bytes)
 }
 
 fn mib(bytes: u64) -> f64 {

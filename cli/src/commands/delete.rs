@@ -54,15 +54,14 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     };
     let store = arguments.database.open(access, durability)?;
     let key = arguments.form.agreed(&store)?.key(key)?;
-    store.delete(&key)?;
-    store.close()?;
+    store.keyspace.delete(&key)?;
+    store.db.close()?;
     Ok(Success::Done)
 }
 
 fn many(arguments: &Arguments) -> Result<Success, Failure> {
-    let what = "deletes of many keys at once (--prefix, --starts-with, --from, --to, --all)";
     let (access, durability) = (Access::Existing, arguments.durability);
-    let (store, keyspace) = arguments.database.open_evendb(what, access, durability)?;
+    let store = arguments.database.open(access, durability)?;
     let keys = arguments.form.agreed(&store)?;
     let range = range(arguments, &keys)?;
     let hint = arguments
@@ -71,9 +70,8 @@ fn many(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(hint) = hint {
         complain(&hint);
     }
-    keyspace.delete_range(range)?;
-    drop(keyspace);
-    store.close()?;
+    store.keyspace.delete_range(range)?;
+    store.db.close()?;
     Ok(Success::Done)
 }
 

@@ -5,12 +5,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use evendb::EngineKind;
 use evendb::inspect::{self, Dump, DumpItem, DumpOptions, DumpValue, InspectOptions};
-use evendb_flsm::inspect as flsm_inspect;
 use serde_json::{Map, Value};
 
-use crate::engine::{engine_of, lacks};
 use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
@@ -57,8 +54,6 @@ enum What {
     Current,
     /// What exists: every edit
     Manifest,
-    /// What exists in the end, with the engine flsm: keyspaces, levels, guards, tables
-    Trees,
     /// A chunk and its tables
     Chunk {
         /// The chunk's id
@@ -74,7 +69,7 @@ enum What {
         /// The chunk's id
         chunk: u64,
     },
-    /// The commit log from the replay position on; with the engine flsm the logs of writes
+    /// The commit log from the replay position on
     CommitLog,
     /// The changes that are kept beyond the commit log (`keep_changes_bytes`)
     KeptChanges,
@@ -96,10 +91,17 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             Err(_) => ControlFlow::Break(()),
         }
     };
-    match engine_of(&arguments.db) {
-        EngineKind::EvenDb => evendb(arguments, &mut each)?,
-        EngineKind::Flsm => flsm(arguments, &mut each)?,
-    }
+    let inspect = arguments
+        .key_file
+        .given_to_inspection(InspectOptions::new());
+    let told = inspect::dump(
+        &arguments.db,
+        &arguments.what(),
+        &arguments.options(),
+        inspect,
+        &mut each,
+    );
+    told.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
     outcome?;
     target.flush()?;
     match damaged {
@@ -108,51 +110,19 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
 }
 
-type Each<'e> = &'e mut dyn FnMut(DumpItem) -> ControlFlow<()>;
-
-fn evendb(arguments: &Arguments, each: Each<'_>) -> Result<(), Failure> {
-    let what = match &arguments.what {
-        What::Current => Dump::Current,
-        What::Manifest => Dump::Manifest,
-        What::Trees => {
-            let message =
-                "the engine evendb has no trees of levels and guards; `manifest` shows its chunks";
-            return Err(Failure::Message(message.to_owned()));
-        }
-        What::Chunk { id } => Dump::Chunk(*id),
-        What::Sstable { file } => Dump::Table(file.clone()),
-        What::Log { chunk } => Dump::Log(*chunk),
-        What::CommitLog => Dump::CommitLog,
-        What::KeptChanges => Dump::KeptChanges,
-    };
-    let inspect = arguments
-        .key_file
-        .given_to_inspection(InspectOptions::new());
-    let told = inspect::dump(&arguments.db, &what, &arguments.options(), inspect, each);
-    told.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))
-}
-
-fn flsm(arguments: &Arguments, each: Each<'_>) -> Result<(), Failure> {
-    let lacking = |what| Err(lacks(EngineKind::Flsm, &arguments.db, what));
-    if arguments.key_file.key().is_some() {
-        return lacking("encryption (--key-file)");
-    }
-    let what = match &arguments.what {
-        What::Current => flsm_inspect::Dump::Current,
-        What::Manifest => flsm_inspect::Dump::Manifest,
-        What::Trees => flsm_inspect::Dump::Trees,
-        What::Sstable { file } => flsm_inspect::Dump::Table(file.clone()),
-        What::CommitLog => flsm_inspect::Dump::Logs,
-        What::Chunk { .. } => return lacking("chunks"),
-        What::Log { .. } => return lacking("logs of chunks"),
-        What::KeptChanges => return lacking("record of changes"),
-    };
-    let inspect = flsm_inspect::InspectOptions::new();
-    let told = flsm_inspect::dump(&arguments.db, &what, &arguments.options(), inspect, each);
-    told.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))
-}
-
 impl Arguments {
+    fn what(&self) -> Dump {
+        match &self.what {
+            What::Current => Dump::Current,
+            What::Manifest => Dump::Manifest,
+            What::Chunk { id } => Dump::Chunk(*id),
+            What::Sstable { file } => Dump::Table(file.clone()),
+            What::Log { chunk } => Dump::Log(*chunk),
+            What::CommitLog => Dump::CommitLog,
+            What::KeptChanges => Dump::KeptChanges,
+        }
+    }
+
     fn options(&self) -> DumpOptions {
         DumpOptions {
             limit: self.limit,

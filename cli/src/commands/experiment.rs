@@ -4,9 +4,8 @@ use evendb_lab::experiments::Experiment;
 use evendb_lab::opener::Opener;
 use evendb_lab::recorder::RunError;
 use evendb_lab::stores::evendb::{
-    EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
+    EvenDbOpener, GuardsOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::FlsmOpener;
 use evendb_lab::stores::undone;
 
 use crate::failure::{Failure, Success};
@@ -35,10 +34,10 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
-        Box::new(FlsmOpener::DEFAULT),
-        Box::new(FlsmOpener::ONE),
-        Box::new(FlsmOpener::FOUR),
-        Box::new(FlsmOpener::EIGHT),
+        Box::new(GuardsOpener::DEFAULT),
+        Box::new(GuardsOpener::ONE),
+        Box::new(GuardsOpener::FOUR),
+        Box::new(GuardsOpener::EIGHT),
     ];
     openers.extend(undone::openers());
     experiment.run(&openers).map_err(|error| {

@@ -57,12 +57,12 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         }
         _ => several(arguments, &store, &keys)?,
     };
-    store.close()?;
+    store.db.close()?;
     Ok(success)
 }
 
 fn one(arguments: &Arguments, store: &Store, key: &[u8]) -> Result<Success, Failure> {
-    let Some(value) = store.get(key)? else {
+    let Some(value) = store.keyspace.get(key)? else {
         return Ok(Success::NotFound);
     };
     let shape = Shape::of_value(store, arguments.output)?;
@@ -84,7 +84,7 @@ fn several(arguments: &Arguments, store: &Store, keys: &Keys<'_>) -> Result<Succ
     let mut success = Success::Done;
     let mut target = standard_streams::output();
     for (key, text) in wanted.iter().zip(texts()) {
-        match store.get(key)? {
+        match store.keyspace.get(key)? {
             Some(value) => shape.write_record(&mut target, key, Some(&value))?,
             None => {
                 output::complain(&format!("there is no key `{text}`"));

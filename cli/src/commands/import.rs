@@ -1,6 +1,6 @@
 //! `evendb import`: reads lines, makes pairs, writes them in batches.
 //!
-//! Each batch is written at the relaxed level, if the engine has it for a batch. The database is
+//! Each batch is written at the relaxed level. The database is
 //! made durable before the command says how many records it imported. After an interruption the
 //! current batch is still written. If a batch is refused because one of its records is too large,
 //! its records are written one by one, so that only the bad ones are reported.
@@ -20,7 +20,7 @@ use crate::failure::{Failure, Success};
 use crate::input::{Duplicates, InputArguments, Records, Replaced, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
-use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::open::{Access, DatabaseArguments, DurabilityArgument, LayoutArgument};
 use crate::output;
 use crate::size::parse_size;
 use crate::store::{Expiry, Store};
@@ -68,6 +68,8 @@ Exit codes: 0 all lines imported, 3 some lines were bad, 5 the database is damag
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
+    #[command(flatten)]
+    layout: LayoutArgument,
     /// The file, or the directory of a LevelDB database; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
@@ -100,11 +102,8 @@ fn import(arguments: &Arguments) -> Result<Success, Failure> {
     )?;
     let mut import = Import::new(arguments, reader.unit())?;
     let place = &arguments.database;
-    if arguments.input.expires_column.is_some() || import.pending.expiry != Expiry::Keyspaces {
-        let what = "values that expire (--ttl, --until, --expires-column)";
-        place.engine.need_evendb(&place.db, what)?;
-    }
-    let store = place.open(Access::Create, DurabilityArgument::Process)?;
+    let access = Access::Create(arguments.layout.layout);
+    let store = place.open(access, DurabilityArgument::Process)?;
     let types = key_types::of_import(&store, reader.wanted())?;
     reader.set_types(types);
     reader.set_values(Values::of(&store)?);
@@ -113,7 +112,7 @@ fn import(arguments: &Arguments) -> Result<Success, Failure> {
     let outcome = import.read_all(&mut reader, &store, &interrupt, &bar);
     // Also after a failure: records that were written before it are made durable and told, if
     // possible.
-    let closed = store.persist().and_then(|()| store.close());
+    let closed = store.db.persist().and_then(|()| store.db.close());
     bar.finish_and_clear();
     let mut bad = import.tell(&reader, start.elapsed().as_secs_f64(), closed.is_ok());
     let outcome = outcome.and(closed.map_err(Failure::from));
@@ -373,16 +372,7 @@ impl Pending {
         if self.records.is_empty() {
             return Ok(0);
         }
-        let mut batch = store.batch();
-        batch.relaxed();
-        for record in &self.records {
-            let (key, value) = (
-                &self.arena[record.key.clone()],
-                &self.arena[record.value.clone()],
-            );
-            batch.put(key, value, record.expiry)?;
-        }
-        let written = match batch.commit() {
+        let written = match store.put_all(self.records()) {
             Ok(()) => self.records.len() as u64,
             Err(error) if is_about_a_record(&error) => self.commit_singly(store, bad)?,
             Err(error) => return Err(error.into()),
@@ -393,14 +383,16 @@ impl Pending {
         Ok(written)
     }
 
+    fn records(&self) -> impl Iterator<Item = (&[u8], &[u8], Expiry)> {
+        let bytes = |place: &Range<usize>| &self.arena[place.clone()];
+        let records = self.records.iter();
+        records.map(move |of| (bytes(&of.key), bytes(&of.value), of.expiry))
+    }
+
     fn commit_singly(&self, store: &Store, bad: &mut BadLines) -> Result<u64, Failure> {
         let mut written = 0;
-        for record in &self.records {
-            let (key, value) = (
-                &self.arena[record.key.clone()],
-                &self.arena[record.value.clone()],
-            );
-            match store.put(key, value, record.expiry) {
+        for (record, (key, value, expiry)) in self.records.iter().zip(self.records()) {
+            match store.put(key, value, expiry) {
                 Ok(()) => written += 1,
                 Err(error) if is_about_a_record(&error) => {
                     bad.tell(

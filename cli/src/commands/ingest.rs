@@ -13,7 +13,7 @@ use crate::input::{InputArguments, Records, Step};
 use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::leveldb_files::is_leveldb;
-use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::open::{Access, DatabaseArguments, DurabilityArgument, LayoutArgument};
 use crate::output;
 use crate::values::Values;
 
@@ -33,6 +33,8 @@ use crate::values::Values;
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
+    #[command(flatten)]
+    layout: LayoutArgument,
     /// The file, a directory of exported files, or that of a LevelDB database; `-` is standard
     /// input
     file: PathBuf,
@@ -49,10 +51,8 @@ fn ingest(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let start = Instant::now();
     let open = || {
-        let what = "ingest; `evendb import` writes the same records in batches";
-        arguments
-            .database
-            .open_evendb(what, Access::Create, DurabilityArgument::Process)
+        let access = Access::Create(arguments.layout.layout);
+        arguments.database.open(access, DurabilityArgument::Process)
     };
     let (store, done) = match arguments.file.is_dir() && !is_leveldb(&arguments.file) {
         true => {
@@ -61,9 +61,10 @@ fn ingest(arguments: &Arguments) -> Result<Success, Failure> {
             }
             arguments.input.check_exported()?;
             let types = key_types::of_export(&arguments.file)?;
-            let (store, keyspace) = open()?;
+            let store = open()?;
             key_types::remember_exported(&store, types, arguments.input.key_types.as_ref())?;
-            (store, keyspace.import(&arguments.file)?)
+            let done = store.keyspace.import(&arguments.file)?;
+            (store, done)
         }
         false => {
             let (mut reader, size) = Records::open(
@@ -71,15 +72,15 @@ fn ingest(arguments: &Arguments) -> Result<Success, Failure> {
                 &arguments.input.within(arguments.database.memory),
                 &interrupt,
             )?;
-            let (store, keyspace) = open()?;
+            let store = open()?;
             let types = key_types::of_import(&store, reader.wanted())?;
             reader.set_types(types);
             reader.set_values(Values::of(&store)?);
-            let done = read_all(&mut reader, &keyspace, &interrupt, size)?;
+            let done = read_all(&mut reader, &store.keyspace, &interrupt, size)?;
             (store, done)
         }
     };
-    store.close()?;
+    store.db.close()?;
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
         "ingested {}, {} in {}, in {seconds:.2} s; {} of them among older data",

@@ -1,11 +1,10 @@
 //! `evendb keyspaces`: lists the keyspaces of a database, or makes one with options of its own.
 
 use std::io::Write;
-use std::ops::Bound;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evendb::{Compression, KeyspaceOptions, Merges};
+use evendb::{Compression, KeyspaceOptions, Layout, Merges};
 use serde_json::json;
 
 use crate::commands::size;
@@ -26,7 +25,7 @@ use crate::time_text::parse_duration;
 #[command(after_help = "Examples:
   evendb keyspaces files.db
   evendb keyspaces files.db --keyspace texts --compression lz4 --block-bytes 16KiB
-  evendb keyspaces events.db --keyspace log --ttl 3600
+  evendb keyspaces events.db --keyspace log --ttl 3600 --layout guards
   evendb keyspaces files.db --keyspace texts --compression none --change
   evendb keyspaces files.db --keyspace hits --merge add-u64
   evendb keyspaces files.db --keyspace pictures --values-apart-from 4KiB")]
@@ -46,6 +45,10 @@ pub struct Arguments {
 /// Options of a keyspace.
 #[derive(clap::Args)]
 struct OptionArguments {
+    /// How its records lie on disk: chunks (of neighbouring keys) or guards (a fragmented merge
+    /// tree). An existing keyspace keeps its layout
+    #[arg(long, value_name = "LAYOUT", requires = "keyspace")]
+    layout: Option<Layout>,
     /// Compression of its tables: none, lz4, or zstd, also with a level as zstd:9
     #[arg(long, value_name = "COMPRESSION", requires = "keyspace")]
     compression: Option<Compression>,
@@ -102,6 +105,9 @@ impl From<OperatorArgument> for Merges {
 impl OptionArguments {
     fn chosen(&self) -> KeyspaceOptions {
         let mut options = KeyspaceOptions::new();
+        if let Some(layout) = self.layout {
+            options = options.layout(layout);
+        }
         if let Some(compression) = self.compression {
             options = options.compression(compression);
         }
@@ -140,11 +146,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 fn make(arguments: &Arguments, name: &str, options: &KeyspaceOptions) -> Result<(), Failure> {
-    let database = arguments.database.open_evendb_database(
-        "keyspaces with options of their own",
-        Access::Existing,
-        DurabilityArgument::Process,
-    )?;
+    let (access, durability) = (Access::Existing, DurabilityArgument::Process);
+    let database = arguments.database.open_database(access, durability)?;
     let keyspace = match arguments.change {
         true => arguments.database.existing_keyspace(&database)?,
         false => database.keyspace_with(name, options)?,
@@ -160,24 +163,21 @@ fn make(arguments: &Arguments, name: &str, options: &KeyspaceOptions) -> Result<
 fn list(arguments: &Arguments) -> Result<(), Failure> {
     let store = arguments.database.open_for_reading()?;
     let mut target = output::out();
-    for name in store.keyspace_names() {
+    for name in store.db.keyspace_names() {
         let asked = arguments.database.keyspace.as_ref();
         if asked.is_none_or(|asked| *asked == name) {
             writeln!(target, "{}", line(&store, &name, arguments.json)?)?;
         }
     }
     target.flush()?;
-    store.close()?;
+    store.db.close()?;
     Ok(())
 }
 
 fn line(store: &Store, name: &str, as_json: bool) -> Result<String, Failure> {
     let store = store.at_keyspace(name)?;
-    let held = store.approximate_size((Bound::Unbounded, Bound::Unbounded))?;
-    let options = match &store {
-        Store::EvenDb { keyspace, .. } => keyspace.options()?,
-        Store::Flsm { .. } => KeyspaceOptions::new(),
-    };
+    let held = store.keyspace.approximate_size::<&[u8]>(..)?;
+    let options = store.keyspace.options()?;
     let own = options.chosen();
     let types = key_types::remembered_text(&store)?;
     Ok(match as_json {
@@ -185,7 +185,9 @@ fn line(store: &Store, name: &str, as_json: bool) -> Result<String, Failure> {
             let own: serde_json::Map<_, _> = own
                 .map(|(option, value)| (option.to_owned(), json!(value)))
                 .collect();
-            let mut object = json!({ "keyspace": name, "key_types": types, "options": own });
+            let layout = store.layout()?;
+            let mut object =
+                json!({ "keyspace": name, "layout": layout, "key_types": types, "options": own });
             if let (Some(object), serde_json::Value::Object(figures)) =
                 (object.as_object_mut(), size::as_json(&held))
             {

@@ -35,14 +35,12 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
     let operand = input_stream::bytes_of(&arguments.operand, arguments.database.memory)?;
-    let (store, keyspace) =
-        arguments
-            .database
-            .open_evendb("merges", Access::Existing, arguments.durability)?;
+    let store = arguments
+        .database
+        .open(Access::Existing, arguments.durability)?;
     let operand = values::given(&store, operand)?;
     let key = arguments.form.agreed_for_put(&store)?.key(&arguments.key)?;
-    keyspace.merge(&key, &operand)?;
-    drop(keyspace);
-    store.close()?;
+    store.keyspace.merge(&key, &operand)?;
+    store.db.close()?;
     Ok(Success::Done)
 }

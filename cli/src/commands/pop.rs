@@ -38,18 +38,17 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (store, keyspace) =
-        arguments
-            .database
-            .open_evendb("pop", Access::Existing, arguments.durability)?;
+    let store = arguments
+        .database
+        .open(Access::Existing, arguments.durability)?;
     let keys = arguments.form.agreed(&store)?;
     let range = arguments.range.range(&keys)?;
     let shape = keys.shape(&store, arguments.output)?;
     // What cannot be printed stays.
     standard_streams::check_output()?;
     let popped = match arguments.last {
-        true => keyspace.pop_last_range(range)?,
-        false => keyspace.pop_first_range(range)?,
+        true => store.keyspace.pop_last_range(range)?,
+        false => store.keyspace.pop_first_range(range)?,
     };
     let success = if let Some((key, value)) = &popped {
         let mut target = standard_streams::output();
@@ -62,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         }
         Success::NotFound
     };
-    drop((popped, keyspace));
-    store.close()?;
+    drop(popped);
+    store.db.close()?;
     Ok(success)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::input_stream;
-use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::open::{Access, DatabaseArguments, DurabilityArgument, LayoutArgument};
 use crate::store::Expiry;
 use crate::time_text::{parse_duration, parse_time};
 use crate::values;
@@ -15,7 +15,7 @@ use crate::values;
 #[command(after_help = "Examples:
   evendb put files.db greeting hello
   evendb put files.db greeting - < value.bin
-  evendb put log.db 1700000000 started --engine flsm
+  evendb put log.db 1700000000 started --layout guards
   evendb put sessions.db ada token --ttl 1800
   evendb put sessions.db eve token --until 1893456000
   evendb put site.db /index.html 0 --keyspace hits
@@ -26,6 +26,8 @@ keyspace remembers, or the text as it is.")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
+    #[command(flatten)]
+    layout: LayoutArgument,
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
@@ -55,17 +57,11 @@ fn put(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
     let value = input_stream::bytes_of(&arguments.value, arguments.database.memory)?;
     let expiry = Expiry::of(arguments.ttl, arguments.until);
-    if expiry != Expiry::Keyspaces {
-        let database = &arguments.database;
-        let what = "values that expire (--ttl, --until)";
-        database.engine.need_evendb(&database.db, what)?;
-    }
-    let store = arguments
-        .database
-        .open(Access::Create, arguments.durability)?;
+    let access = Access::Create(arguments.layout.layout);
+    let store = arguments.database.open(access, arguments.durability)?;
     let value = values::given(&store, value)?;
     let key = arguments.form.agreed_for_put(&store)?.key(&arguments.key)?;
     store.put(&key, &value, expiry)?;
-    store.close()?;
+    store.db.close()?;
     Ok(Success::Done)
 }

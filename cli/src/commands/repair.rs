@@ -11,7 +11,6 @@ use evendb_lab::readable::counted;
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
-use crate::engine::need_evendb;
 use crate::failure::{Failure, Success};
 use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
@@ -59,7 +58,6 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    need_evendb(&arguments.db, "repair")?;
     match &arguments.into {
         Some(into) => save(arguments, into),
         None => accept_log_loss(arguments),

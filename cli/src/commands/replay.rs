@@ -6,8 +6,7 @@ use std::io::Write;
 use evendb_lab::opener::Opener;
 use evendb_lab::recorder::RunError;
 use evendb_lab::replay::command::{Ending, ReplayArguments};
-use evendb_lab::stores::evendb::{EvenDbOpener, ValuesApartOpener};
-use evendb_lab::stores::flsm::FlsmOpener;
+use evendb_lab::stores::evendb::{EvenDbOpener, GuardsOpener, ValuesApartOpener};
 
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
@@ -26,7 +25,7 @@ use crate::output;
   evendb replay app.trace --prepare
   evendb replay app.trace --speed 1 --threads 8 --dir /mnt/ssd/replay
   evendb replay app.trace --speed 10 --json result.json
-  evendb replay app.trace --prepare --store flsm")]
+  evendb replay app.trace --prepare --store guards")]
 pub struct Arguments {
     #[command(flatten)]
     replay: ReplayArguments,
@@ -38,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let openers: [Box<dyn Opener>; 3] = [
         Box::new(EvenDbOpener),
         Box::new(ValuesApartOpener),
-        Box::new(FlsmOpener::DEFAULT),
+        Box::new(GuardsOpener::DEFAULT),
     ];
     let replayed =
         arguments

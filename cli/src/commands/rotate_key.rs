@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use evendb::{Key, KeyRing, Options};
 
-use crate::engine::need_evendb;
 use crate::failure::{Failure, Success};
 use crate::key_file::{KeyFile, read_key};
 use crate::open::{Purpose, refused};
@@ -32,7 +31,6 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    need_evendb(&arguments.db, "encryption")?;
     let mut keys = KeyRing::new(arguments.new_key_file.clone());
     if let Some(key) = arguments.key_file.key() {
         keys = keys.with_former(key.clone());

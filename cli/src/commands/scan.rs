@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
     target.flush()?;
     drop(cursor);
-    store.close()?;
+    store.db.close()?;
     if interrupt.raised() {
         output::complain(&format!("interrupted after {}", counted(records, "record")));
         return Err(Failure::Interrupted);

@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(hint) = arguments.range.hint_if_empty(&keys, &store, range)? {
         output::complain(&hint);
     }
-    store.close()?;
+    store.db.close()?;
     let mut target = output::out();
     match arguments.json {
         true => {
@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 /// blocks at its ends would be a large part of it.
 fn measured(store: &Store, range: Range) -> Result<(RangeSize, bool), Failure> {
     let is_part = range != (Bound::Unbounded, Bound::Unbounded);
-    let mut size = store.approximate_size(range.clone())?;
+    let mut size = store.keyspace.approximate_size(range.clone())?;
     if !is_part || size.records > COUNTED_RECORDS_MAX || size.bytes > COUNTED_BYTES_MAX {
         return Ok((size, false));
     }

@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use evendb::{EngineKind, LiveStats};
-use evendb_lab::stores::flsm;
-use serde_json::{Map, Value, json};
+use evendb::LiveStats;
+use serde_json::{Map, Value};
 
 use crate::commands::stats_watch;
 use crate::failure::{Failure, Success};
@@ -17,9 +16,7 @@ use crate::store::Store;
 /// Print the database's figures
 ///
 /// Opens the database for reading only: counters count from that moment, sizes are those of the
-/// whole. If a process has the database open, prints the figures that this process wrote last. With
-/// the engine flsm: tables, bytes, guards and sorted runs of each level; while a process writes to
-/// such a database, its figures cannot be seen.
+/// whole. If a process has the database open, prints the figures that this process wrote last.
 ///
 /// With --watch SECONDS: a line of rates each time, for a database that a process has open. The
 /// interval is at least that process's own interval for writing figures, usually a second. Columns:
@@ -61,18 +58,13 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let dir = &arguments.database.db;
-    let engine = arguments.database.engine.of(dir)?;
     if let Some(seconds) = arguments.watch {
-        let what = "figures that it writes while it is open (--watch)";
-        arguments.database.engine.need_evendb(dir, what)?;
         return stats_watch::run(dir, seconds, arguments.count, arguments.json);
     }
     match arguments.database.open_for_reading() {
         Ok(store) => print(&store, arguments.json)?,
         // The owner writes them down.
-        Err(Failure::Locked(_)) if engine == EngineKind::EvenDb => {
-            print_live(dir, &read_live(dir)?, arguments.json)?;
-        }
+        Err(Failure::Locked(_)) => print_live(dir, &read_live(dir)?, arguments.json)?,
         Err(failure) => return Err(failure),
     }
     Ok(Success::Done)
@@ -82,26 +74,25 @@ fn print(store: &Store, json: bool) -> Result<(), Failure> {
     let mut target = output::out();
     let types = key_types(store)?;
     if json {
-        let mut object = figures(store);
+        let figures = store.db.stats().figures();
+        let figures = figures.iter();
+        let mut object: Map<_, _> = figures
+            .map(|of| (of.name.to_owned(), of.value.into()))
+            .collect();
         let known = types.iter().filter_map(|(name, types)| {
             let types = Value::from(types.as_deref()?);
             Some((name.clone(), types))
         });
         object.insert("key_types".to_owned(), Value::Object(known.collect()));
-        object.insert("keyspaces".to_owned(), store.keyspace_names().into());
+        object.insert("keyspaces".to_owned(), store.db.keyspace_names().into());
         writeln!(target, "{}", Value::Object(object))?;
     } else {
-        let text = match store {
-            Store::EvenDb { db, .. } => db.stats().to_string(),
-            Store::Flsm { db, .. } => db.stats().to_string(),
-        };
-        writeln!(target, "engine: {}", store.engine().name())?;
         writeln!(
             target,
             "closed: no process writes to the database, so what it did is not known; sizes are those of the whole, and \
              counts begin with this look"
         )?;
-        writeln!(target, "{}", text.trim_end())?;
+        writeln!(target, "{}", store.db.stats().to_string().trim_end())?;
         let names: Vec<String> = types
             .into_iter()
             .map(|(name, types)| (output::escaped(name.as_bytes()), types))
@@ -116,49 +107,13 @@ fn print(store: &Store, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The figures by their names.
-fn figures(store: &Store) -> Map<String, Value> {
-    let mut object = Map::new();
-    object.insert("engine".to_owned(), store.engine().name().into());
-    match store {
-        Store::EvenDb { db, .. } => {
-            let stats = db.stats();
-            let figures = stats.figures();
-            let named = figures
-                .iter()
-                .map(|of| (of.name.to_owned(), of.value.into()));
-            object.extend(named);
-        }
-        Store::Flsm { db, .. } => {
-            let stats = db.stats();
-            let figures = flsm::figures(&stats);
-            let named = figures
-                .iter()
-                .map(|of| (of.name.to_owned(), of.value.into()));
-            object.extend(named);
-            let levels = (0..stats.tables.len()).map(|level| {
-                json!({
-                    "tables": stats.tables[level],
-                    "bytes": stats.level_bytes[level],
-                    "guards": stats.guards[level],
-                    "runs_max": stats.runs[level],
-                })
-            });
-            object.insert("levels".to_owned(), levels.collect());
-            let amplification = stats.write_amplification();
-            object.insert("write_amplification".to_owned(), json!(amplification));
-        }
-    }
-    object
-}
-
 /// The names of the keyspaces, and the key types that they remember.
 fn key_types(store: &Store) -> Result<Vec<(String, Option<String>)>, Failure> {
     let types = |name: String| {
         let types = key_types::remembered_text(&store.at_keyspace(&name)?)?;
         Ok((name, types))
     };
-    store.keyspace_names().into_iter().map(types).collect()
+    store.db.keyspace_names().into_iter().map(types).collect()
 }
 
 /// The figures of the process that has the database open.

@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(prefix) = &arguments.check_prefix {
         check_prefix(&expected, &store, prefix.as_bytes(), &interrupt)?;
     }
-    store.close()?;
+    store.db.close()?;
     Ok(Success::Done)
 }
 
@@ -217,7 +217,7 @@ fn gets(expected: &Expected, store: &Store, stop: &Interrupt) -> Result<(), Fail
         let Some((key, value)) = expected.pair(index) else {
             break;
         };
-        let found = store.get(key)?;
+        let found = store.keyspace.get(key)?;
         compare(
             "get",
             index,

@@ -1,7 +1,6 @@
-//! How a command comes to a database: the engine that made it, its key of encryption, one trait
-//! over both engines, and what is said of databases of other stores.
+//! How a command comes to a database: opening it, its key of encryption, and what is said of
+//! databases of other stores.
 
-pub(crate) mod engine;
 pub(crate) mod foreign;
 pub(crate) mod key_file;
 pub(crate) mod open;

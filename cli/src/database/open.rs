@@ -5,9 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use evendb::{Db, Durability, EngineKind, ErrorKind, Keyspace, Options};
+use evendb::{Db, Durability, EngineKind, ErrorKind, Keyspace, Layout, Options};
 
-use crate::engine::{EngineArgument, lacks};
 use crate::failure::Failure;
 use crate::key_file::KeyFile;
 use crate::output::{complain, escaped};
@@ -30,10 +29,17 @@ pub struct DatabaseArguments {
     pub memory: Option<u64>,
     #[command(flatten)]
     pub key_file: KeyFile,
-    #[command(flatten)]
-    pub engine: EngineArgument,
     #[arg(skip)]
     made: Cell<Made>,
+}
+
+/// The layout of a keyspace that a command makes.
+#[derive(Args)]
+pub struct LayoutArgument {
+    /// How the records of a new keyspace lie on disk: chunks (of neighbouring keys), which is the
+    /// default, or guards (a fragmented merge tree). An existing keyspace keeps its layout
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<Layout>,
 }
 
 /// What an opening made that was not there before.
@@ -71,22 +77,39 @@ impl From<DurabilityArgument> for Durability {
 pub enum Access {
     /// It needs a database and a keyspace that exist.
     Existing,
-    /// It creates database and keyspace if they are missing.
-    Create,
+    /// It creates database and keyspace if they are missing, with this layout.
+    Create(Option<Layout>),
 }
 
 impl DatabaseArguments {
     /// Opens the database and the keyspace for writing.
     pub fn open(&self, access: Access, durability: DurabilityArgument) -> Result<Store, Failure> {
         let was_there = EngineKind::of_database(&self.db).is_some();
-        let store = self.open_store(access, durability)?;
+        let store = Store::of(self.open_database(access, durability)?);
         if !was_there {
             self.made.set(Made::Database);
         }
-        let Some(name) = self.keyspace.as_ref().filter(|_| access == Access::Create) else {
+        let Access::Create(layout) = access else {
             return self.at_existing_keyspace(store);
         };
-        let is_new = !store.keyspace_exists(name);
+        let store = match &self.keyspace {
+            Some(name) => self.at_made_keyspace(&store, name, was_there)?,
+            None => store,
+        };
+        if let Some(asked) = layout {
+            check_layout(&store, asked)?;
+        }
+        Ok(store)
+    }
+
+    /// The same database with the keyspace, which is made if it is not there.
+    fn at_made_keyspace(
+        &self,
+        store: &Store,
+        name: &str,
+        was_there: bool,
+    ) -> Result<Store, Failure> {
+        let is_new = !store.db.keyspace_exists(name);
         let store = store.at_keyspace(name)?;
         if is_new {
             complain(&format!("made keyspace `{}`", escaped(name.as_bytes())));
@@ -95,18 +118,6 @@ impl DatabaseArguments {
             }
         }
         Ok(store)
-    }
-
-    fn open_store(&self, access: Access, durability: DurabilityArgument) -> Result<Store, Failure> {
-        Ok(match self.engine.of(&self.db)? {
-            EngineKind::EvenDb => Store::of_evendb(self.evendb_for_writing(access, durability)?),
-            EngineKind::Flsm => {
-                let options = evendb_flsm::Options::new()
-                    .create_if_missing(access == Access::Create)
-                    .durability(durability.into());
-                Store::of_flsm(self.flsm(options, Purpose::Writing)?)
-            }
-        })
     }
 
     /// Does work that opens by [`Access::Create`]. If the work fails and wrote no record, a
@@ -131,93 +142,56 @@ impl DatabaseArguments {
         if made == Made::Nothing {
             return Ok(false);
         }
-        let store = self.open_store(Access::Existing, DurabilityArgument::Process)?;
+        let (access, durability) = (Access::Existing, DurabilityArgument::Process);
+        let store = Store::of(self.open_database(access, durability)?);
         match (made, &self.keyspace) {
             (Made::Keyspace, Some(name)) if store.at_keyspace(name)?.is_empty()? => {
-                store.drop_keyspace(name)?;
+                store.db.drop_keyspace(name)?;
                 let name = escaped(name.as_bytes());
                 complain(&format!("removed keyspace `{name}` again, which is empty"));
             }
             (Made::Database, _) => {
-                for name in store.keyspace_names() {
+                for name in store.db.keyspace_names() {
                     if !store.at_keyspace(&name)?.is_empty()? {
                         return Ok(false);
                     }
                 }
-                let engine = store.engine();
-                store.close()?;
-                match engine {
-                    EngineKind::EvenDb => evendb::destroy(&self.db)?,
-                    EngineKind::Flsm => evendb_flsm::destroy(&self.db)?,
-                }
+                store.db.close()?;
+                evendb::destroy(&self.db)?;
                 return Ok(true);
             }
             _ => {}
         }
-        store.close()?;
+        store.db.close()?;
         Ok(false)
     }
 
     /// Opens both for reading only: beside other readers, on media that cannot be written, and for
     /// users that may not write. Nothing on the disk changes.
     pub fn open_for_reading(&self) -> Result<Store, Failure> {
-        let store = match self.engine.of(&self.db)? {
-            EngineKind::EvenDb => {
-                let opened = self.try_reading_evendb();
-                Store::of_evendb(opened.map_err(|error| self.not_opened(Purpose::Reading, &error))?)
-            }
-            EngineKind::Flsm => {
-                let options = evendb_flsm::Options::new().read_only(true);
-                Store::of_flsm(self.flsm(options, Purpose::Reading)?)
-            }
-        };
-        self.at_existing_keyspace(store)
+        let opened = self.try_reading();
+        let opened = opened.map_err(|error| self.not_opened(Purpose::Reading, &error));
+        self.at_existing_keyspace(Store::of(opened?))
     }
 
-    /// Opens both for writing, for a command that only the first engine has: `what`, as the refusal
-    /// names it.
-    pub fn open_evendb(
-        &self,
-        what: &str,
-        access: Access,
-        durability: DurabilityArgument,
-    ) -> Result<(Store, Keyspace), Failure> {
-        self.engine.need_evendb(&self.db, what)?;
-        match self.open(access, durability)? {
-            Store::EvenDb { db, keyspace } => {
-                let own = keyspace.clone();
-                Ok((Store::EvenDb { db, keyspace }, own))
-            }
-            // Somebody made it just now.
-            store @ Store::Flsm { .. } => Err(lacks(store.engine(), &self.db, what)),
-        }
-    }
-
-    /// Opens the database alone for writing, for a command that only the first engine has.
-    pub fn open_evendb_database(
-        &self,
-        what: &str,
-        access: Access,
-        durability: DurabilityArgument,
-    ) -> Result<Db, Failure> {
-        self.engine.need_evendb(&self.db, what)?;
-        self.evendb_for_writing(access, durability)
-    }
-
-    fn evendb_for_writing(
+    /// Opens the database alone for writing.
+    pub fn open_database(
         &self,
         access: Access,
         durability: DurabilityArgument,
     ) -> Result<Db, Failure> {
-        let options = Options::new()
-            .create_if_missing(access == Access::Create)
+        let mut options = Options::new()
+            .create_if_missing(access != Access::Existing)
             .durability(durability.into());
+        if let Access::Create(Some(layout)) = access {
+            options = options.layout(layout);
+        }
         let opened = self.briefly(options).open(&self.db);
         opened.map_err(|error| self.not_opened(Purpose::Writing, &error))
     }
 
-    /// The database for reading only, or the store's own error. For the first engine.
-    pub fn try_reading_evendb(&self) -> evendb::Result<Db> {
+    /// The database for reading only, or the store's own error.
+    pub fn try_reading(&self) -> evendb::Result<Db> {
         let options = Options::new().read_only(true);
         self.briefly(options).open(&self.db)
     }
@@ -231,22 +205,6 @@ impl DatabaseArguments {
             Some(bytes) => options.memory_budget(bytes),
             None => options,
         }
-    }
-
-    fn flsm(
-        &self,
-        options: evendb_flsm::Options,
-        purpose: Purpose,
-    ) -> Result<evendb_flsm::Db, Failure> {
-        if self.key_file.key().is_some() {
-            return Err(lacks(EngineKind::Flsm, &self.db, "encryption (--key-file)"));
-        }
-        let options = match self.memory {
-            Some(bytes) => options.memory_budget(bytes),
-            None => options,
-        };
-        let opened = options.open(&self.db);
-        opened.map_err(|error| self.not_opened(purpose, &error))
     }
 
     /// Why the database was not opened. The store's own text for a missing database names an option
@@ -264,13 +222,13 @@ impl DatabaseArguments {
         let Some(name) = &self.keyspace else {
             return Ok(store);
         };
-        match store.keyspace_exists(name) {
+        match store.db.keyspace_exists(name) {
             true => Ok(store.at_keyspace(name)?),
             false => Err(no_keyspace(name)),
         }
     }
 
-    /// The keyspace of a database of the first engine, which must be there.
+    /// The keyspace, which must be there.
     pub fn existing_keyspace(&self, database: &Db) -> Result<Keyspace, Failure> {
         let Some(name) = &self.keyspace else {
             return Ok(database.default_keyspace().clone());
@@ -280,6 +238,18 @@ impl DatabaseArguments {
             false => Err(no_keyspace(name)),
         }
     }
+}
+
+/// Refuses a keyspace of another layout than the one that was asked for.
+fn check_layout(store: &Store, asked: Layout) -> Result<(), Failure> {
+    let there = store.layout()?;
+    if there == asked.to_string() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "keyspace `{}` has the layout {there}, and --layout says {asked}; leave --layout out, or take another --keyspace",
+        store.keyspace.name()
+    )))
 }
 
 fn no_keyspace(name: &str) -> Failure {
@@ -303,11 +273,6 @@ pub fn refused(db: &Path, purpose: Purpose, error: &evendb::Error) -> Failure {
         (ErrorKind::NotFound | ErrorKind::AlreadyExists, _) => error.to_string(),
         (ErrorKind::Io, _) if db.is_file() => {
             format!("{place} is a file, and a database is a directory")
-        }
-        (ErrorKind::Locked, Purpose::Reading)
-            if EngineKind::of_database(db) == Some(EngineKind::Flsm) =>
-        {
-            format!("{error}. Many processes at a time read it, and only while none writes")
         }
         // Readers keep out only writers.
         (ErrorKind::Locked, Purpose::Reading) => format!(

@@ -4,9 +4,6 @@
 //! command takes them from there. Types in the arguments that differ from them are refused: a key
 //! made with wrong types is another key. `raw` takes keys as their bytes, and ignores remembered
 //! types. An empty keyspace takes new types, since it has no keys that they could contradict.
-//!
-//! Keyspaces of the second engine have no properties: types hold only for the command that gets
-//! them.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -54,7 +51,7 @@ pub fn shown(types: &[ColumnType]) -> String {
 
 /// The types that the keyspace remembers, as they are written. This version need not know them.
 pub fn remembered_text(store: &Store) -> Result<Option<String>, Failure> {
-    let bytes = store.property(PROPERTY)?;
+    let bytes = store.keyspace.property(PROPERTY)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
@@ -108,7 +105,7 @@ pub fn remember_exported(
         Some(known) if !is_plain(&known) => Err(Failure::Usage(format!(
             "the keys of keyspace `{}` have the types `{known}`, and the export says nothing of its keys: \
              --key-types {known} says that they have the same, --key-types raw takes them as they are",
-            store.keyspace_name(),
+            store.keyspace.name(),
             known = shown(&known)
         ))),
         _ => Ok(()),
@@ -135,7 +132,7 @@ fn contradiction(store: &Store, types: &[ColumnType], remembered: &[ColumnType])
     Failure::Usage(format!(
         "the keys of keyspace `{}` have the types `{}`, not `{}`; leave the types out to use \
          those, take another --keyspace, or give --key-types raw to take keys as they are",
-        store.keyspace_name(),
+        store.keyspace.name(),
         shown(remembered),
         shown(types)
     ))
@@ -167,15 +164,15 @@ pub fn remember(store: &Store, types: &[ColumnType], untyped: Untyped) -> Result
                 return Err(Failure::Usage(format!(
                     "keyspace `{}` has keys that have not the types `{text}`, as `{}`; take another --keyspace, or \
                      give --key-types raw to take keys as they are",
-                    store.keyspace_name(),
+                    store.keyspace.name(),
                     escaped(&key)
                 )));
             }
             if untyped == Untyped::Keep && !store.is_empty()? {
-                if matches!(store, Store::EvenDb { .. }) && !is_plain(types) {
+                if !is_plain(types) {
                     complain(&format!(
                         "keyspace `{}` remembers no key types: `{text}` holds for this command",
-                        store.keyspace_name()
+                        store.keyspace.name()
                     ));
                 }
                 return Ok(());
@@ -183,17 +180,10 @@ pub fn remember(store: &Store, types: &[ColumnType], untyped: Untyped) -> Result
         }
         _ => {}
     }
-    let Store::EvenDb { keyspace, .. } = store else {
-        complain(&format!(
-            "a keyspace of the engine {} does not remember key types: give --key-types {text} to every command",
-            store.engine().name()
-        ));
-        return Ok(());
-    };
-    keyspace.set_property(PROPERTY, &text)?;
+    store.keyspace.set_property(PROPERTY, &text)?;
     complain(&format!(
         "keyspace `{}` remembers the key types `{text}`",
-        store.keyspace_name()
+        store.keyspace.name()
     ));
     Ok(())
 }

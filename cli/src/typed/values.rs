@@ -7,8 +7,7 @@
 //!                     any others                   \v and the bytes     "text" or {"hex": "..."}
 //!   none, another                                  the bytes            "text" or {"hex": "..."}
 //! ```
-//! A shown value is read back to the same bytes by a keyspace with the same operator. The second
-//! engine has no operators.
+//! A shown value is read back to the same bytes by a keyspace with the same operator.
 
 use std::borrow::Cow;
 
@@ -111,12 +110,7 @@ impl Values {
 
 /// The operator of the store's keyspace, if it is one that comes with the store.
 pub fn merges_of(store: &Store) -> Result<Option<Merges>, Failure> {
-    let Store::EvenDb { keyspace, .. } = store else {
-        return Ok(None);
-    };
-    let options = keyspace.options()?;
-    let mut chosen = options.chosen();
-    let name = chosen.find_map(|(option, name)| (option == "merge_operator").then_some(name));
+    let name = store.option("merge_operator")?;
     Ok(name.as_deref().and_then(Merges::named))
 }
 

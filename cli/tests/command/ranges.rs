@@ -76,7 +76,7 @@ fn keyspaces_are_listed_and_made_with_options() {
         .run("keyspaces", &["--keyspace", "texts", "--json"])
         .expect(
             0,
-            "{\"keyspace\":\"texts\",\"key_types\":null,\"options\":{\"compression\":\"lz4\",\"block_bytes\":\"16384\"},\
+            "{\"keyspace\":\"texts\",\"layout\":\"chunks\",\"key_types\":null,\"options\":{\"compression\":\"lz4\",\"block_bytes\":\"16384\"},\
              \"records\":0,\"bytes\":0,\"disk_bytes\":0}\n",
         );
     let other = ["--keyspace", "texts", "--compression", "none"];

@@ -92,7 +92,7 @@ OwnedOptions ToC(const Options& options) {
   leveldb_options_set_block_restart_interval(c, options.block_restart_interval);
   leveldb_options_set_max_file_size(c, options.max_file_size);
   leveldb_options_set_compression(c, options.compression);
-  evendb_options_set_engine(c, options.engine);
+  evendb_options_set_layout(c, options.layout);
   if (options.block_cache != nullptr) {
     const OwnedCache cache(leveldb_cache_create_lru(Internals::CapacityOf(options.block_cache)));
     leveldb_options_set_cache(c, cache.get());

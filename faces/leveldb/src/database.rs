@@ -11,7 +11,7 @@ use crate::error::{ErrorPlace, Result, tell};
 use crate::iterator::Iterator;
 use crate::memory::{self, path, slice};
 use crate::options::{Options, ReadOptions, WriteOptions};
-use crate::property;
+use crate::{property, repair};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// `leveldb_t`.
 pub struct Database {
-    engine: Box<dyn Engine>,
+    engine: Engine,
     /// The snapshots that are not released yet, by their addresses. No other lock is held while it
     /// is locked.
     snapshots: Mutex<HashMap<usize, Arc<Snapshot>>>,
@@ -28,11 +28,11 @@ pub struct Database {
 
 /// `leveldb_snapshot_t`.
 pub struct Snapshot {
-    moment: Result<Arc<dyn Moment>>,
+    moment: Result<Arc<Moment>>,
 }
 
 impl Snapshot {
-    pub(crate) fn moment(&self) -> Result<&Arc<dyn Moment>> {
+    pub(crate) fn moment(&self) -> Result<&Arc<Moment>> {
         self.moment.as_ref().map_err(Clone::clone)
     }
 }
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn leveldb_property_value(
 ) -> *mut c_char {
     // SAFETY: the caller's text, for this call.
     let name = unsafe { CStr::from_ptr(name) };
-    let value = property::value(&*database.engine, name.to_bytes());
+    let value = property::value(&database.engine, name.to_bytes());
     value.map_or(std::ptr::null_mut(), |value| memory::text(&value))
 }
 
@@ -316,6 +316,6 @@ pub unsafe extern "C" fn leveldb_repair_db(
         error,
         options
             .check_comparator()
-            .and_then(|()| engine::repair(path)),
+            .and_then(|()| repair::repair(path)),
     );
 }

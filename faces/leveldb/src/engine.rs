@@ -1,17 +1,22 @@
-//! What the interface needs from an engine, the calls that both engines have in common, and the one
-//! place that names the engines.
+//! The database behind the interface: LevelDB's options as EvenDB's options, and its calls.
 //!
-//! An engine is opened, repaired and destroyed by its directory, which shows which engine made the
-//! database. An open engine is used through [`Engine`], by any number of threads. Its errors are
-//! LevelDB's.
+//! All records are in the default keyspace. Acknowledged writes are at [`Durability::Process`], as
+//! LevelDB's are: they outlive the process, and `sync` makes a write outlive power loss. An open
+//! database is used by any number of threads. Its errors are LevelDB's.
 
 use crate::error::Result;
-use crate::opening::{engine_of, refuse_leveldb};
-use crate::options::Options;
-use crate::{evendb_engine, flsm_engine, repair};
-use evendb::EngineKind;
-use std::path::Path;
+use crate::opening::{layout, memory_budget, open_files, opening_failed, refuse_leveldb};
+use crate::options::{BLOCK_BYTES_DEFAULT, FILE_BYTES_DEFAULT, Options};
+use evendb::{Compression, Cursor, Db, Durability};
+use std::fs;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Runs in the logs of chunks, all in one file, may overlap.
+const LOG_LEVEL: usize = 0;
+/// Tables of a chunk are disjoint, and nothing is below them.
+const TABLE_LEVEL: usize = 6;
 
 /// One write of a batch.
 pub(crate) enum Write<'a> {
@@ -28,205 +33,210 @@ pub(crate) struct TableFile {
 }
 
 /// An open database.
-pub(crate) trait Engine: Send + Sync {
-    /// Lends the newest value of `key` to `found`, which is not called if there is none.
-    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()>;
-    /// The database as it is now.
-    fn moment(&self) -> Result<Arc<dyn Moment>>;
-    /// Does all of `writes`, in their order, or none. With `sync` they survive power loss on
-    /// return, and so do all earlier writes.
-    fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()>;
-    /// About how many bytes the keys from `low` to below `high` take.
-    fn approximate_bytes(&self, low: &[u8], high: &[u8]) -> Result<u64>;
-    /// Gives back the room that the keys from `low` to `high` do not need; `None` is the end on
-    /// that side.
-    fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()>;
-    /// Figures, for people.
-    fn account(&self) -> String;
-    /// Bytes of memory that the database takes.
-    fn memory_bytes(&self) -> u64;
-    /// The files of sorted records.
-    fn tables(&self) -> Vec<TableFile>;
-    /// Closes it. Objects that still refer to it return errors from then on.
-    fn close(&self);
+pub(crate) struct Engine {
+    db: Db,
+    path: PathBuf,
 }
 
-/// A moment of a database. The records that it sees are kept as long as it exists.
-pub(crate) trait Moment: Send + Sync {
-    /// As [`Engine::get`], of this moment.
-    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()>;
-    /// A cursor over all keys of this moment, which keeps it.
-    fn cursor(&self) -> Box<dyn Cursor>;
-}
-
-/// Goes over records, upwards by `seek` and `next`, or downwards by `seek_back` and `next_back`.
-/// One cursor goes only one way.
-///
-/// The record that it lends stays valid until its next call.
-pub(crate) trait Cursor {
-    /// The next record is the first whose key is `key` or above.
-    fn seek(&mut self, key: &[u8]);
-    /// The next record downwards is the last whose key is `key` or below.
-    fn seek_back(&mut self, key: &[u8]);
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
-    fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>>;
-}
-
-/// The calls of [`Engine`] that have the same names in both engines. The engine's type has a field
-/// `db`, and its file has [`moments!`].
-macro_rules! same_calls {
-    ($engine:ident) => {
-        fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
-            if let Some(value) = self.db.get(key)? {
-                found(&value);
-            }
-            Ok(())
-        }
-
-        fn moment(&self) -> Result<Arc<dyn Moment>> {
-            let snapshot = self.db.snapshot()?;
-            let db = self.db.clone();
-            Ok(Arc::new(At { snapshot, db }))
-        }
-
-        fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()> {
-            match (writes, sync) {
-                ([], false) => return Ok(()),
-                // LevelDB writes an empty record, and syncs it with everything before it.
-                ([], true) => return Ok(self.db.persist()?),
-                ([Write::Put(key, value)], false) => return Ok(self.db.put(key, value)?),
-                ([Write::Delete(key)], false) => return Ok(self.db.delete(key)?),
-                _ => {}
-            }
-            let keyspace = self.db.default_keyspace();
-            let mut batch = self.db.batch();
-            for write in writes {
-                match write {
-                    Write::Put(key, value) => batch.put(keyspace, key, value),
-                    Write::Delete(key) => batch.delete(keyspace, key),
-                };
-            }
-            if sync {
-                batch.durability($engine::Durability::Sync);
-            }
-            Ok(batch.commit()?)
-        }
-
-        fn approximate_bytes(&self, low: &[u8], high: &[u8]) -> Result<u64> {
-            let keyspace = self.db.default_keyspace();
-            Ok(keyspace.approximate_size(low..high)?.bytes)
-        }
-
-        fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
-            let low = low.map_or(Bound::Unbounded, Bound::Included);
-            let high = high.map_or(Bound::Unbounded, Bound::Included);
-            let keyspace = self.db.default_keyspace();
-            keyspace.compact_range::<&[u8]>((low, high))?;
-            Ok(())
-        }
-
-        fn account(&self) -> String {
-            self.db.stats().to_string()
-        }
-
-        fn close(&self) {
-            // Nobody is left who could get the error. Whatever fails here, acknowledged writes are
-            // in the engine's log.
-            let _ = self.db.clone().close();
-        }
-    };
-}
-pub(crate) use same_calls;
-
-/// A moment of an engine, and its cursors.
-macro_rules! moments {
-    ($engine:ident) => {
-        struct At {
-            snapshot: $engine::Snapshot,
-            db: $engine::Db,
-        }
-
-        impl Moment for At {
-            fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
-                if let Some(value) = self.snapshot.get(self.db.default_keyspace(), key)? {
-                    found(&value);
-                }
-                Ok(())
-            }
-
-            fn cursor(&self) -> Box<dyn Cursor> {
-                let keyspace = self.db.default_keyspace();
-                Box::new(self.snapshot.cursor::<&[u8]>(keyspace, ..))
-            }
-        }
-
-        impl Cursor for $engine::Cursor {
-            fn seek(&mut self, key: &[u8]) {
-                $engine::Cursor::seek(self, key);
-            }
-
-            fn seek_back(&mut self, key: &[u8]) {
-                $engine::Cursor::seek_back(self, key);
-            }
-
-            fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-                Ok($engine::Cursor::next(self)?)
-            }
-
-            fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-                Ok($engine::Cursor::next_back(self)?)
-            }
-        }
-    };
-}
-pub(crate) use moments;
-
-/// Opens the database in `path` with the engine that made it, or creates it with the engine that
-/// the options name.
-pub(crate) fn open(path: &Path, options: &Options) -> Result<Box<dyn Engine>> {
+/// Opens the database in `path`, or creates it.
+pub(crate) fn open(path: &Path, options: &Options) -> Result<Engine> {
     options.check_comparator()?;
     refuse_leveldb(path)?;
-    match engine_of(path, options)? {
-        EngineKind::EvenDb => evendb_engine::open(path, options),
-        EngineKind::Flsm => flsm_engine::open(path, options),
-    }
+    let opened = evendb_options(options)?.open(path);
+    let db = opened.map_err(|error| opening_failed(path, options, error))?;
+    let path = path.to_owned();
+    Ok(Engine { db, path })
 }
 
 /// Removes the database in `path`.
 pub(crate) fn destroy(path: &Path) -> Result<()> {
     refuse_leveldb(path)?;
-    match EngineKind::of_database(path) {
-        Some(EngineKind::Flsm) => flsm_engine::destroy(path),
-        _ => evendb_engine::destroy(path),
+    Ok(evendb::destroy(path)?)
+}
+
+fn evendb_options(options: &Options) -> Result<evendb::Options> {
+    let compression = match options.compresses()? {
+        true => Compression::Lz4,
+        false => Compression::None,
+    };
+    let files = open_files(options);
+    let block_bytes = options.block_bytes.clamp(64, 1 << 20);
+    // Limited to LevelDB's own limits.
+    let file_bytes = (options.file_bytes_max as u64).clamp(1 << 20, 1 << 30);
+    Ok(evendb::Options::new()
+        .memory_budget(memory_budget(options))
+        .durability(Durability::Process)
+        .create_if_missing(options.create_if_missing)
+        .error_if_exists(options.error_if_exists)
+        .layout(layout(options)?)
+        .compression(compression)
+        .advanced(|advanced| {
+            let mut advanced = advanced.filter_bits_per_key(options.filter_bits_per_key);
+            if let Some(files) = files {
+                advanced = advanced.open_files_max(files);
+            }
+            if file_bytes != FILE_BYTES_DEFAULT as u64 {
+                advanced = advanced.guards(|guards| guards.table_bytes_max(file_bytes));
+            }
+            match block_bytes {
+                BLOCK_BYTES_DEFAULT => advanced,
+                bytes => advanced.block_bytes(bytes),
+            }
+        }))
+}
+
+impl Engine {
+    /// Lends the newest value of `key` to `found`, which is not called if there is none.
+    pub(crate) fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if let Some(value) = self.db.get(key)? {
+            found(&value);
+        }
+        Ok(())
+    }
+
+    /// The database as it is now.
+    pub(crate) fn moment(&self) -> Result<Arc<Moment>> {
+        let snapshot = self.db.snapshot()?;
+        let db = self.db.clone();
+        Ok(Arc::new(Moment { snapshot, db }))
+    }
+
+    /// Does all of `writes`, in their order, or none. With `sync` they survive power loss on
+    /// return, and so do all earlier writes.
+    pub(crate) fn write(&self, writes: &[Write<'_>], sync: bool) -> Result<()> {
+        match (writes, sync) {
+            ([], false) => return Ok(()),
+            // LevelDB writes an empty record, and syncs it with everything before it.
+            ([], true) => return Ok(self.db.persist()?),
+            ([Write::Put(key, value)], false) => return Ok(self.db.put(key, value)?),
+            ([Write::Delete(key)], false) => return Ok(self.db.delete(key)?),
+            _ => {}
+        }
+        let keyspace = self.db.default_keyspace();
+        let mut batch = self.db.batch();
+        for write in writes {
+            match write {
+                Write::Put(key, value) => batch.put(keyspace, key, value),
+                Write::Delete(key) => batch.delete(keyspace, key),
+            };
+        }
+        if sync {
+            batch.durability(Durability::Sync);
+        }
+        Ok(batch.commit()?)
+    }
+
+    /// About how many bytes the keys from `low` to below `high` take.
+    pub(crate) fn approximate_bytes(&self, low: &[u8], high: &[u8]) -> Result<u64> {
+        let keyspace = self.db.default_keyspace();
+        Ok(keyspace.approximate_size(low..high)?.bytes)
+    }
+
+    /// Gives back the room that the keys from `low` to `high` do not need; `None` is the end on
+    /// that side.
+    pub(crate) fn compact(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<()> {
+        let low = low.map_or(Bound::Unbounded, Bound::Included);
+        let high = high.map_or(Bound::Unbounded, Bound::Included);
+        let keyspace = self.db.default_keyspace();
+        keyspace.compact_range::<&[u8]>((low, high))?;
+        Ok(())
+    }
+
+    /// Figures, for people.
+    pub(crate) fn account(&self) -> String {
+        self.db.stats().to_string()
+    }
+
+    /// Bytes of memory that the database takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.db.stats().memory.used()
+    }
+
+    /// The files of sorted records.
+    pub(crate) fn tables(&self) -> Vec<TableFile> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let tables = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let bytes = entry.metadata().ok()?.len();
+            name.ends_with(".sst").then_some(TableFile {
+                level: TABLE_LEVEL,
+                name,
+                bytes,
+            })
+        });
+        let mut tables: Vec<_> = tables.collect();
+        let stats = self.db.stats();
+        let in_tables: u64 = tables.iter().map(|table| table.bytes).sum();
+        // The file of the chunks' logs has small tables, too.
+        let bytes = (stats.log_bytes + stats.sstable_bytes).saturating_sub(in_tables);
+        if bytes > 0 {
+            let name = "CHUNK-LOGS".to_owned();
+            tables.push(TableFile {
+                level: LOG_LEVEL,
+                name,
+                bytes,
+            });
+        }
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        tables
+    }
+
+    /// Closes it. Objects that still refer to it return errors from then on.
+    pub(crate) fn close(&self) {
+        // Nobody is left who could get the error. Whatever fails here, acknowledged writes are in
+        // the commit log.
+        let _ = self.db.clone().close();
     }
 }
 
-/// Saves what can be saved of the database in `path`, in its place.
-pub(crate) fn repair(path: &Path) -> Result<()> {
-    refuse_leveldb(path)?;
-    match EngineKind::of_database(path) {
-        Some(EngineKind::Flsm) => flsm_engine::repair(path),
-        _ => repair::repair(path),
+/// A moment of a database. The records that it sees are kept as long as it exists.
+pub(crate) struct Moment {
+    snapshot: evendb::Snapshot,
+    db: Db,
+}
+
+impl Moment {
+    /// As [`Engine::get`], of this moment.
+    pub(crate) fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        if let Some(value) = self.snapshot.get(self.db.default_keyspace(), key)? {
+            found(&value);
+        }
+        Ok(())
+    }
+
+    /// A cursor over all keys of this moment, which keeps it.
+    pub(crate) fn cursor(&self) -> Cursor {
+        let keyspace = self.db.default_keyspace();
+        self.snapshot.cursor::<&[u8]>(keyspace, ..)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evendb::Layout;
     use evendb::vfs::{CrashMode, SimVfs};
+
+    /// A database on simulated files.
+    fn open_on(vfs: &SimVfs, layout: Layout) -> Engine {
+        let mut options = Options::new();
+        options.create_if_missing = true;
+        let options = evendb_options(&options).unwrap().layout(layout);
+        let path = PathBuf::from("/db");
+        let db = options.workers(0).vfs(Arc::new(vfs.clone())).open(&path);
+        let db = db.unwrap();
+        Engine { db, path }
+    }
 
     /// Which of the keys `a` and `b` exist after these writes and a power loss that takes
     /// everything unsynced.
-    fn left_of(
-        open_on: fn(&SimVfs) -> Box<dyn Engine>,
-        writes: &[(&[Write<'_>], bool)],
-    ) -> Vec<u8> {
+    fn left_of(layout: Layout, writes: &[(&[Write<'_>], bool)]) -> Vec<u8> {
         let vfs = SimVfs::new(1);
-        let engine = open_on(&vfs);
+        let engine = open_on(&vfs, layout);
         for (writes, sync) in writes {
             engine.write(writes, *sync).unwrap();
         }
-        let engine = open_on(&vfs.crash(CrashMode::PowerLossNothing));
+        let engine = open_on(&vfs.crash(CrashMode::PowerLossNothing), layout);
         let mut left = Vec::new();
         for key in [b'a', b'b'] {
             engine.get(&[key], &mut |_| left.push(key)).unwrap();
@@ -240,8 +250,8 @@ mod tests {
         let b = || [Write::Put(b"b", b"1")];
         let both = || [Write::Put(b"a", b"1"), Write::Put(b"b", b"1")];
         let gone = || [Write::Delete(b"a")];
-        for open_on in [evendb_engine::open_on, flsm_engine::open_on] {
-            let left = |writes: &[(&[Write<'_>], bool)]| left_of(open_on, writes);
+        for layout in [Layout::Chunks, Layout::Guards] {
+            let left = |writes: &[(&[Write<'_>], bool)]| left_of(layout, writes);
             assert_eq!(left(&[(&a(), false)]), b"");
             assert_eq!(left(&[(&a(), true)]), b"a");
             assert_eq!(left(&[(&both(), false)]), b"");

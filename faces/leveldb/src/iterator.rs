@@ -1,6 +1,6 @@
 //! Iterators: `leveldb_iter_*`.
 //!
-//! LevelDB's iterator is at a record and goes either way from there; an engine's cursor goes one
+//! LevelDB's iterator is at a record and goes either way from there; a cursor of EvenDB goes one
 //! way. So an iterator has up to two cursors over one moment. Each is made when it is first needed:
 //!
 //! ```text
@@ -13,18 +13,19 @@
 //! cursor seeks the record's key, returns it once more, and then goes on. An error ends the
 //! iterator: it is at no record, and has the error.
 
-use crate::engine::{Cursor, Moment};
+use crate::engine::Moment;
 use crate::error::{Error, ErrorPlace, Result, tell};
 use crate::memory::slice;
+use evendb::Cursor;
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// `leveldb_iterator_t`.
 pub struct Iterator {
-    moment: Option<Arc<dyn Moment>>,
-    forward: Option<Box<dyn Cursor>>,
-    backward: Option<Box<dyn Cursor>>,
+    moment: Option<Arc<Moment>>,
+    forward: Option<Cursor>,
+    backward: Option<Cursor>,
     at: Option<Record>,
     error: Option<Error>,
 }
@@ -44,7 +45,7 @@ enum Way {
 }
 
 impl Iterator {
-    pub(crate) fn new(moment: Result<Arc<dyn Moment>>) -> Iterator {
+    pub(crate) fn new(moment: Result<Arc<Moment>>) -> Iterator {
         let (moment, error) = match moment {
             Ok(moment) => (Some(moment), None),
             Err(error) => (None, Some(error)),
@@ -59,7 +60,7 @@ impl Iterator {
     }
 
     /// The cursor of a way, unless the iterator has ended with an error.
-    fn cursor(&mut self, way: Way) -> Option<&mut Box<dyn Cursor>> {
+    fn cursor(&mut self, way: Way) -> Option<&mut Cursor> {
         let moment = self.moment.as_ref().filter(|_| self.error.is_none())?;
         let cursor = match way {
             Way::Forward => &mut self.forward,
@@ -88,7 +89,7 @@ impl Iterator {
         });
         match record {
             Ok(record) => self.at = record,
-            Err(error) => self.error = Some(error),
+            Err(error) => self.error = Some(error.into()),
         }
     }
 

@@ -1,5 +1,5 @@
-//! LevelDB's C interface (of its version 1.23) over EvenDB, with either engine: the functions of
-//! `include/leveldb/c.h`. They have the names and signatures against which programs for LevelDB
+//! LevelDB's C interface (of its version 1.23) over EvenDB: the functions of `include/leveldb/c.h`.
+//! They have the names and signatures against which programs for LevelDB
 //! were compiled. docs/leveldb.md says what each function and option does here, and what is
 //! refused.
 //!
@@ -8,9 +8,7 @@
 //!     |
 //! the functions    database, iterator, batch, options, helpers: pointers become references, slices
 //!     |
-//! engine           one small trait: get, write, moments, cursors; its errors are LevelDB's
-//!     |
-//! evendb_engine, flsm_engine       the same by the public calls of EvenDB's engines
+//! engine           get, write, moments, cursors by the public calls of EvenDB; LevelDB's errors
 //! ```
 //!
 //! # What a caller promises
@@ -54,8 +52,6 @@ mod batch;
 mod database;
 mod engine;
 mod error;
-mod evendb_engine;
-mod flsm_engine;
 mod helpers;
 mod iterator;
 mod memory;

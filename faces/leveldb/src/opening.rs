@@ -1,17 +1,16 @@
-//! The part of opening that both engines share: which engine it is, how LevelDB's options are
-//! translated, and refusals in LevelDB's words.
+//! Opening: how LevelDB's options are translated, and refusals in LevelDB's words.
 
 use crate::error::{Code, Error, Result};
 use crate::options::{OPEN_FILES_DEFAULT, Options};
-use evendb::{EngineKind, ErrorKind};
+use evendb::{ErrorKind, Layout};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Names the engine of databases that are created, if the program names none: `evendb` or `flsm`.
-const ENGINE_VARIABLE: &str = "EVENDB_LEVELDB_ENGINE";
+/// Names the layout of databases that are created, if the program names none: `chunks` or `guards`.
+const LAYOUT_VARIABLE: &str = "EVENDB_LEVELDB_LAYOUT";
 
 /// Bytes of LevelDB's cache, if the program sets none.
 const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
@@ -21,41 +20,27 @@ const BUDGET_BYTES_MIN: u64 = 256 << 20;
 const BUDGET_BYTES_MAX: u64 = 16 << 40;
 const OPEN_FILES_MIN: u64 = 16;
 
-/// The engine of the database in `path`: the one that made it. For a new database, the one that the
-/// program or the environment names.
-pub(crate) fn engine_of(path: &Path, options: &Options) -> Result<EngineKind> {
-    if let Some(made_by) = EngineKind::of_database(path) {
-        return Ok(made_by);
+/// The layout of a new database, which the program or the environment names.
+pub(crate) fn layout(options: &Options) -> Result<Layout> {
+    let asked = options.layout.clone();
+    let asked = asked.or_else(|| std::env::var(LAYOUT_VARIABLE).ok());
+    match asked.filter(|name| !name.is_empty()) {
+        Some(name) => Ok(name.parse()?),
+        None => Ok(Layout::default()),
     }
-    let asked = match &options.engine {
-        Some(name) => Some(name.clone()),
-        None => std::env::var(ENGINE_VARIABLE).ok(),
-    };
-    let Some(name) = asked.filter(|name| !name.is_empty()) else {
-        return Ok(EngineKind::EvenDb);
-    };
-    EngineKind::named(&name).ok_or_else(|| {
-        let names = EngineKind::ALL.map(EngineKind::name).join(" and ");
-        let message = format!("engine {name}: there are {names}");
-        Error::new(Code::InvalidArgument, message)
-    })
-}
-
-/// The cache's bytes.
-pub(crate) fn cache_bytes(options: &Options) -> u64 {
-    let given = options.cache_bytes.map(|bytes| bytes as u64);
-    given.unwrap_or(CACHE_BYTES_DEFAULT).min(BUDGET_BYTES_MAX)
 }
 
 /// The cache, and two write buffers: one that is written to, and one on its way to the disk.
 pub(crate) fn memory_budget(options: &Options) -> u64 {
     let buffers = (options.write_buffer_bytes as u64).saturating_mul(2);
-    cache_bytes(options)
+    let cache = options.cache_bytes.map(|bytes| bytes as u64);
+    cache
+        .unwrap_or(CACHE_BYTES_DEFAULT)
         .saturating_add(buffers)
         .clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX)
 }
 
-/// How many tables may be open. LevelDB's default becomes the engine's own default, which is
+/// How many tables may be open. LevelDB's default becomes EvenDB's own default, which is
 /// `None`: LevelDB's number was chosen for tables of other sizes, and a closed table costs a read
 /// of the disk when it is needed.
 pub(crate) fn open_files(options: &Options) -> Option<u64> {
@@ -75,7 +60,7 @@ pub(crate) fn refuse_leveldb(path: &Path) -> Result<()> {
     let is_leveldbs = match current.and_then(|mut current| current.read_exact(&mut begins)) {
         Ok(()) => begins == *b"MANIFEST-",
         Err(error) if error.kind() == io::ErrorKind::NotFound => has_files_of_leveldb(path),
-        // The engine says what is wrong with it.
+        // EvenDB says what is wrong with it.
         Err(_) => false,
     };
     if !is_leveldbs {
@@ -130,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_of_open_files_is_the_engines_own_and_other_numbers_are_taken() {
+    fn the_default_of_open_files_is_evendbs_own_and_other_numbers_are_taken() {
         let mut options = Options::new();
         assert_eq!(open_files(&options), None);
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;

@@ -16,9 +16,9 @@ use std::sync::{Arc, Weak};
 /// The only order of keys, by its name in LevelDB.
 pub(crate) const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
-/// LevelDB's size of a block. It becomes the engine's own default.
+/// LevelDB's size of a block. It becomes EvenDB's own default.
 pub(crate) const BLOCK_BYTES_DEFAULT: usize = 4 << 10;
-/// LevelDB's size of a file. It becomes the engine's own default.
+/// LevelDB's size of a file. It becomes EvenDB's own default.
 pub(crate) const FILE_BYTES_DEFAULT: usize = 2 << 20;
 
 /// LevelDB's default of open files.
@@ -39,8 +39,8 @@ pub struct Options {
     pub(crate) block_bytes: usize,
     pub(crate) file_bytes_max: usize,
     pub(crate) filter_bits_per_key: u32,
-    /// The engine of a database that is created, by its name; with `None` the environment names it.
-    pub(crate) engine: Option<String>,
+    /// The layout of a database that is created, by its name; with `None` the environment names it.
+    pub(crate) layout: Option<String>,
 }
 
 impl Options {
@@ -57,11 +57,11 @@ impl Options {
             block_bytes: BLOCK_BYTES_DEFAULT,
             file_bytes_max: FILE_BYTES_DEFAULT,
             filter_bits_per_key: 0,
-            engine: None,
+            layout: None,
         }
     }
 
-    /// Refuses an order of keys that no engine has.
+    /// Refuses an order of keys that EvenDB does not have.
     pub(crate) fn check_comparator(&self) -> Result<()> {
         match self.comparator.as_deref() {
             None | Some(BYTEWISE) => Ok(()),
@@ -147,7 +147,7 @@ pub extern "C" fn leveldb_options_set_write_buffer_size(options: &mut Options, b
     options.write_buffer_bytes = bytes;
 }
 
-/// Sets how many tables may be open at once. LevelDB's default of 1000 becomes the engine's own
+/// Sets how many tables may be open at once. LevelDB's default of 1000 becomes EvenDB's own
 /// default.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_max_open_files(options: &mut Options, files: c_int) {
@@ -171,8 +171,8 @@ pub extern "C" fn leveldb_options_set_block_size(options: &mut Options, bytes: u
 pub extern "C" fn leveldb_options_set_block_restart_interval(_options: &mut Options, _keys: c_int) {
 }
 
-/// Sets at how many bytes a table ends, for the engine flsm. The engine evendb has no such size:
-/// its chunks decide about files.
+/// Sets at how many bytes a table ends, for the layout `guards`. The layout `chunks` has no such
+/// size: the chunks decide about files.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_set_max_file_size(options: &mut Options, bytes: usize) {
     options.file_bytes_max = bytes;
@@ -185,19 +185,18 @@ pub extern "C" fn leveldb_options_set_compression(options: &mut Options, compres
     options.compression = compression;
 }
 
-/// Sets the engine of a database that is created, by its name: `evendb` or `flsm`. NULL is the
-/// engine that the variable `EVENDB_LEVELDB_ENGINE` names, or otherwise `evendb`. Any other name
-/// makes creating fail. An existing database is opened by the engine that made it. LevelDB does not
-/// have this function.
+/// Sets the layout of a database that is created, by its name: `chunks` or `guards`. NULL is the
+/// layout that the variable `EVENDB_LEVELDB_LAYOUT` names, or otherwise `chunks`. Any other name
+/// makes opening fail. An existing database keeps its layout. LevelDB does not have this function.
 ///
 /// # Safety
 /// `name` is a text, or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn evendb_options_set_engine(options: &mut Options, name: *const c_char) {
+pub unsafe extern "C" fn evendb_options_set_layout(options: &mut Options, name: *const c_char) {
     // SAFETY: the caller's text, for this call.
     let text = |name| unsafe { CStr::from_ptr(name) };
     let name = (!name.is_null()).then(|| text(name));
-    options.engine = name.map(|name| name.to_string_lossy().into_owned());
+    options.layout = name.map(|name| name.to_string_lossy().into_owned());
 }
 
 /// `leveldb_readoptions_t`.
@@ -209,14 +208,14 @@ pub struct ReadOptions {
 enum At {
     Now,
     /// It does not keep the moment: the snapshot does that.
-    Snapshot(Weak<dyn Moment>),
+    Snapshot(Weak<Moment>),
     /// The snapshot could not be taken.
     Failed(Error),
 }
 
 impl ReadOptions {
     /// The moment that is read: `None` is the newest.
-    pub(crate) fn moment(&self) -> Result<Option<Arc<dyn Moment>>> {
+    pub(crate) fn moment(&self) -> Result<Option<Arc<Moment>>> {
         match &self.at {
             At::Now => Ok(None),
             At::Failed(error) => Err(error.clone()),

@@ -7,7 +7,7 @@ use std::fmt::Write;
 const LEVELS: usize = 7;
 
 /// The figure of this name, or `None` if there is no such figure.
-pub(crate) fn value(engine: &dyn Engine, name: &[u8]) -> Option<String> {
+pub(crate) fn value(engine: &Engine, name: &[u8]) -> Option<String> {
     match name.strip_prefix(b"leveldb.")? {
         b"stats" => Some(engine.account()),
         b"sstables" => Some(tables(engine)),
@@ -24,7 +24,7 @@ pub(crate) fn value(engine: &dyn Engine, name: &[u8]) -> Option<String> {
 }
 
 /// The files of each level, each in a line of its own with its size.
-fn tables(engine: &dyn Engine) -> String {
+fn tables(engine: &Engine) -> String {
     let files = engine.tables();
     let mut text = String::new();
     for level in 0..LEVELS {

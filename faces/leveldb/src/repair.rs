@@ -1,6 +1,6 @@
 //! Repair in place.
 //!
-//! The engine saves into a new directory and does not touch the damaged one. Here the two change
+//! EvenDB saves into a new directory and does not touch the damaged one. Here the two change
 //! places, at once:
 //!
 //! ```text
@@ -15,6 +15,7 @@
 //! As in LevelDB, the database must not be open. A sound database is read completely, too.
 
 use crate::error::{Code, Error, Result};
+use crate::opening::refuse_leveldb;
 use evendb::inspect::{self, InspectOptions, RepairOptions};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::ffi::OsString;
@@ -23,7 +24,9 @@ use std::path::{Path, PathBuf};
 /// The number of directories of earlier repairs that may lie beside the database.
 const REPAIRS_MAX: u32 = 1000;
 
+/// Saves what can be saved of the database in `path`, in its place.
 pub(crate) fn repair(path: &Path) -> Result<()> {
+    refuse_leveldb(path)?;
     let report = inspect::verify(path, InspectOptions::new())?;
     if report.is_sound() {
         return Ok(());

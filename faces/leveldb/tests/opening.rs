@@ -150,22 +150,31 @@ fn a_directory_of_leveldb_is_refused_and_left_untouched() {
 }
 
 #[test]
-fn a_database_is_opened_by_the_engine_that_made_it() {
+fn a_database_keeps_the_layout_with_which_it_was_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    Store::open(&path).put(b"key", b"value").unwrap();
-    let current = fs::read(path.join("CURRENT")).unwrap();
-    assert_eq!(current.starts_with(b"EVENCURF"), is_flsm());
-    for engine in [c"evendb", c"flsm", c"no engine, which is not looked at"] {
+    let created = Store::open(&path);
+    created.put(b"key", b"value").unwrap();
+    drop(created);
+    let recorded = || {
+        let db = evendb::Db::open(&path).unwrap();
+        let options = db.default_keyspace().options().unwrap();
+        options.chosen().next().map(|(_, layout)| layout)
+    };
+    let before = recorded();
+    assert_eq!(before.is_some(), env!("CARGO_CRATE_NAME") == "guards");
+    for layout in [c"chunks", c"guards", c""] {
         let mut options = leveldb_options_create();
-        set_engine(&mut options, engine);
+        set_layout(&mut options, layout);
         let store = Store::open_with(&path, &options).unwrap();
         assert_eq!(store.get(b"key").unwrap().unwrap(), b"value");
+        drop(store);
+        assert_eq!(recorded(), before);
     }
     let mut options = creating();
-    set_engine(&mut options, c"rocksdb");
+    set_layout(&mut options, c"heap");
     let error = refusal(&dir.path().join("other"), &options);
-    let told = "Invalid argument: engine rocksdb: there are evendb and flsm";
+    let told = "Invalid argument: no layout \"heap\": it is chunks or guards";
     assert_eq!(error, told);
     assert!(!dir.path().join("other").exists());
 }
@@ -330,17 +339,14 @@ fn figures() {
     assert_eq!(store.size(b"0500", b"0000"), 0);
 
     let number = |name: &CStr| store.property(name).unwrap().parse::<u64>().unwrap();
-    // The second engine may have all of its memory in the page cache: nothing was read, and nothing
-    // waits to be flushed.
-    assert!(is_flsm() || number(c"leveldb.approximate-memory-usage") > 0);
+    assert!(number(c"leveldb.approximate-memory-usage") > 0);
     let files = number(c"leveldb.num-files-at-level0") + number(c"leveldb.num-files-at-level6");
     assert!(files > 0);
     let sstables = store.property(c"leveldb.sstables").unwrap();
     assert_eq!(sstables.matches(':').count() as u64, files);
     assert_eq!(sstables.matches("--- level ").count(), 7);
     let stats = store.property(c"leveldb.stats").unwrap();
-    let told = if is_flsm() { "1 flushes" } else { "puts 1000" };
-    assert!(stats.contains(told), "{stats}");
+    assert!(stats.contains("puts 1000"), "{stats}");
     for unknown in [
         c"stats",
         c"leveldb.",
@@ -409,17 +415,6 @@ fn repair_puts_what_it_saves_in_place_and_keeps_the_damaged_beside() {
     let damaged = files(&path);
     let error = refusal(&path, &creating());
     assert!(error.starts_with("Corruption: "), "{error}");
-    if is_flsm() {
-        let error = repair(&path).unwrap_err();
-        let begins = format!(
-            "Not implemented: {}: the engine flsm repairs",
-            path.display()
-        );
-        assert!(error.starts_with(&begins), "{error}");
-        assert_eq!(files(&path), damaged);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        return;
-    }
     // An existing directory of that name is not taken for its own.
     fs::create_dir(dir.path().join("db.damaged-1")).unwrap();
     repair(&path).unwrap();

@@ -84,19 +84,19 @@ fn library_with_cpp(dir: &Path) {
     std::os::unix::fs::symlink("libleveldb.so.1", dir.join("libleveldb.so.1d")).unwrap();
 }
 
-/// Runs a program over each engine, with a directory that does not exist.
-fn run_over_each_engine(program: &Path, libraries: &OsStr) {
+/// Runs a program over each layout, with a directory that does not exist.
+fn run_over_each_layout(program: &Path, libraries: &OsStr) {
     let dir = tempfile::tempdir().unwrap();
-    for engine in ["evendb", "flsm"] {
+    for layout in ["chunks", "guards"] {
         let ran = Command::new(program)
-            .arg(dir.path().join(engine))
+            .arg(dir.path().join(layout))
             .env("LD_LIBRARY_PATH", libraries)
             .env("TEST_TMPDIR", dir.path())
-            .env("EVENDB_LEVELDB_ENGINE", engine)
+            .env("EVENDB_LEVELDB_LAYOUT", layout)
             .output()
             .unwrap();
         check(&ran);
-        assert_eq!(ran.stdout, b"all of it\n", "{engine}");
+        assert_eq!(ran.stdout, b"all of it\n", "{layout}");
     }
 }
 
@@ -117,7 +117,7 @@ fn a_program_in_c() {
         .arg("-L")
         .arg(library_dir())
         .args(["-lleveldb", "-lpthread"]));
-    run_over_each_engine(&path, library_dir().as_os_str());
+    run_over_each_layout(&path, library_dir().as_os_str());
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_program_in_cpp() {
         .arg("-L")
         .arg(library_dir())
         .args(["-lleveldb", "-lpthread"]));
-    run_over_each_engine(&path, &with_cpp_in_front(dir.path()));
+    run_over_each_layout(&path, &with_cpp_in_front(dir.path()));
 }
 
 /// Two kinds of programs: one looks up all functions when it is started, the other looks up each

@@ -9,9 +9,8 @@ use evendb_lab::opener::Purpose;
 use evendb_lab::opener::{Opener, Settings, Variant};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::{
-    EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
+    EvenDbOpener, GuardsOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
-use evendb_lab::stores::flsm::FlsmOpener;
 use evendb_lab::stores::undone;
 
 use crate::leveldb::{Kind, LevelDbStore};
@@ -36,10 +35,10 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
-        Box::new(FlsmOpener::DEFAULT),
-        Box::new(FlsmOpener::ONE),
-        Box::new(FlsmOpener::FOUR),
-        Box::new(FlsmOpener::EIGHT),
+        Box::new(GuardsOpener::DEFAULT),
+        Box::new(GuardsOpener::ONE),
+        Box::new(GuardsOpener::FOUR),
+        Box::new(GuardsOpener::EIGHT),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),

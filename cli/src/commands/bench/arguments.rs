@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use evendb::{Compression, EngineKind, Options};
+use evendb::{Compression, Options};
 use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{DistributionKind, THETA_DEFAULT, parse_theta};
 use evendb_lab::mix::{LoadOrder, Mix};
 use evendb_lab::readable::bytes;
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbStore;
-use evendb_lab::stores::flsm::FlsmStore;
 use evendb_lab::traced::TracedStore;
 use evendb_lab::value::VALUE_BYTES_MIN;
 use evendb_trace::{Recorder, RecorderHandle, RecorderOptions};
@@ -21,10 +20,9 @@ use evendb_trace::{Recorder, RecorderHandle, RecorderOptions};
 use super::event_log::LogArguments;
 use super::limits::{parse_rate, parse_seconds};
 use super::transactions::TransactionArguments;
-use crate::engine::EngineArgument;
 use crate::failure::Failure;
 use crate::key_file::KeyFile;
-use crate::open::DurabilityArgument;
+use crate::open::{DurabilityArgument, LayoutArgument};
 use crate::output;
 use crate::size::parse_size;
 
@@ -49,7 +47,7 @@ use crate::size::parse_size;
   evendb bench --dir /mnt/ssd/bench --size 4GiB --memory 1GiB --seconds 30 --json result.json
   evendb bench --mixes P --distributions uniform,zipf-simple --durability sync --threads 4
   evendb bench --mixes A --rate 20000 --arrivals poisson
-  evendb bench --engine flsm --mixes P,A,C --load-order random
+  evendb bench --layout guards --mixes P,A,C --load-order random
   evendb bench --event-log --size 2GiB
   evendb bench --transactions low,high --threads 16 --size 1GiB
   evendb bench --replay events.txt --threads 4")]
@@ -71,7 +69,7 @@ pub struct Arguments {
     #[arg(long, value_name = "COMPRESSION", default_value = "none")]
     pub(super) compression: Compression,
     #[command(flatten)]
-    pub(super) engine: EngineArgument,
+    pub(super) layout: LayoutArgument,
     #[command(flatten)]
     pub(super) key_file: KeyFile,
     /// Values of at least this number of bytes are written into files of their own, as 4KiB; never
@@ -161,9 +159,6 @@ impl Arguments {
                 "--value-bytes must be at least {VALUE_BYTES_MIN} and at most 1GiB"
             )));
         }
-        if self.engine.of_a_new_one() == EngineKind::Flsm {
-            self.refuse_for_flsm()?;
-        }
         if let Some(path) = &self.json {
             output::refuse_output(path, "a report")?;
         }
@@ -184,15 +179,8 @@ impl Arguments {
     ) -> impl Fn() -> StoreResult<Box<dyn Store>> + use<'_> {
         let directory = directory.to_owned();
         move || {
-            let store: Box<dyn Store> = match self.engine.of_a_new_one() {
-                EngineKind::EvenDb => {
-                    let options = self.evendb_options();
-                    Box::new(EvenDbStore::open(&directory, options, &description(self))?)
-                }
-                EngineKind::Flsm => {
-                    Box::new(FlsmStore::open(&directory, self.flsm_options(), "flsm")?)
-                }
-            };
+            let store = EvenDbStore::open(&directory, self.options(), &description(self))?;
+            let store = Box::new(store);
             Ok(match self.trace {
                 None => store,
                 Some(_) => Box::new(TracedStore::new(store, slot.clone())),
@@ -200,11 +188,14 @@ impl Arguments {
         }
     }
 
-    fn evendb_options(&self) -> Options {
+    fn options(&self) -> Options {
         let mut options = Options::new()
             .durability(self.durability.into())
             .compression(self.compression);
         options = self.key_file.given_to(options);
+        if let Some(layout) = self.layout.layout {
+            options = options.layout(layout);
+        }
         if let Some(budget) = self.memory {
             options = options.memory_budget(budget);
         }
@@ -216,44 +207,6 @@ impl Arguments {
             options = options.advanced(|advanced| advanced.values_apart_from(Some(bytes)));
         }
         options
-    }
-
-    /// Refuses what the engine flsm does not have.
-    fn refuse_for_flsm(&self) -> Result<(), Failure> {
-        let lacking = [
-            (self.key_file.key().is_some(), "encryption (--key-file)"),
-            (
-                self.values_apart_from.is_some(),
-                "values apart (--values-apart-from)",
-            ),
-            (
-                self.space_amplification.is_some(),
-                "limit of its size (--space-amplification)",
-            ),
-            (
-                !matches!(self.compression, Compression::None | Compression::Lz4),
-                "compression but none and lz4",
-            ),
-            (self.transactions.given(), "transactions (--transactions)"),
-        ];
-        match lacking.iter().find(|(is_asked, _)| *is_asked) {
-            Some((_, what)) => Err(Failure::Message(format!("the engine flsm has no {what}"))),
-            None => Ok(()),
-        }
-    }
-
-    fn flsm_options(&self) -> evendb_flsm::Options {
-        let compression = match self.compression {
-            Compression::None => evendb_flsm::Compression::None,
-            _ => evendb_flsm::Compression::Lz4,
-        };
-        let options = evendb_flsm::Options::new()
-            .durability(self.durability.into())
-            .advanced(|advanced| advanced.compression(compression));
-        match self.memory {
-            Some(bytes) => options.memory_budget(bytes),
-            None => options,
-        }
     }
 
     /// Begins to record, if that was asked for.
@@ -289,6 +242,9 @@ fn description(arguments: &Arguments) -> String {
     let mut description = format!("durability {durability}");
     if let Some(budget) = arguments.memory {
         description += &format!(", memory {}", bytes(budget));
+    }
+    if let Some(layout) = arguments.layout.layout {
+        description += &format!(", layout {layout}");
     }
     if let Some(factor) = arguments.space_amplification {
         description += &format!(", space amplification {factor}");

@@ -46,7 +46,7 @@ fn settings_and_phases(
     json!({
         "settings": {
             "version": env!("CARGO_PKG_VERSION"),
-            "engine": arguments.engine.of_a_new_one().name(),
+            "layout": arguments.layout.layout.unwrap_or_default().to_string(),
             "records": dataset.map(|dataset| dataset.records),
             "value_bytes": arguments.value_bytes,
             "compressible": arguments.compressible,

@@ -9,11 +9,10 @@
 extern "C" {
 #endif
 
-/* The engine of a database that is created: "evendb" or "flsm". NULL, which is the default, stands
-   for the engine that the environment variable EVENDB_LEVELDB_ENGINE names, or otherwise for
-   evendb. With any other name creating fails. An existing database is opened by the engine that
-   made it, whatever is set. */
-LEVELDB_EXPORT void evendb_options_set_engine(leveldb_options_t* options, const char* name);
+/* The layout of a database that is created: "chunks" or "guards". NULL, which is the default, stands
+   for the layout that the environment variable EVENDB_LEVELDB_LAYOUT names, or otherwise for
+   chunks. With any other name opening fails. An existing database keeps its layout. */
+LEVELDB_EXPORT void evendb_options_set_layout(leveldb_options_t* options, const char* name);
 
 /* As leveldb_get(), without a copy: `found` is called once with the value, before the call returns,
    if there is one. The bytes are lent until `found` returns. Returns 1 if there is a value, and 0

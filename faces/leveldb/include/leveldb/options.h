@@ -37,25 +37,25 @@ struct LEVELDB_EXPORT Options {
   Logger* info_log = nullptr;
   // With the cache, it sets the memory budget.
   size_t write_buffer_size = 4 << 20;
-  // 1000 stands for the engine's own default.
+  // 1000 stands for EvenDB's own default.
   int max_open_files = 1000;
   // Only its capacity counts. It may go as soon as the database is open.
   Cache* block_cache = nullptr;
   size_t block_size = 4 << 10;
   // No effect: 16.
   int block_restart_interval = 16;
-  // A table ends at this many bytes, for the engine flsm; 2 MiB stand for its default. No effect
-  // for evendb.
+  // A table ends at this many bytes, for the layout guards; 2 MiB stand for its default. No effect
+  // for chunks.
   size_t max_file_size = 2 << 20;
   CompressionType compression = kSnappyCompression;
   // No effect: the log is always used on.
   bool reuse_logs = false;
   // NewBloomFilterPolicy(); any other has no effect.
   const FilterPolicy* filter_policy = nullptr;
-  // Not one of LevelDB's options. The engine of a database that is created: "evendb" or "flsm". By
-  // default the environment variable EVENDB_LEVELDB_ENGINE names it; otherwise it is evendb. The
+  // Not one of LevelDB's options. The layout of a database that is created: "chunks" or "guards". By
+  // default the environment variable EVENDB_LEVELDB_LAYOUT names it; otherwise it is chunks. The
   // text may go when the database is open.
-  const char* engine = nullptr;
+  const char* layout = nullptr;
 };
 
 struct LEVELDB_EXPORT ReadOptions {

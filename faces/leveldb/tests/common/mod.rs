@@ -37,23 +37,19 @@ pub fn bytes(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
 
-/// Whether the databases of this test binary are the second engine's: `tests/flsm.rs` includes the
-/// same tests for it.
-pub fn is_flsm() -> bool {
-    env!("CARGO_CRATE_NAME") == "flsm"
-}
-
-/// Options that create a database with the engine of this test binary.
+/// Options that create a database with the layout of this test binary: `tests/guards.rs` includes
+/// the tests of the others.
 pub fn creating() -> Box<Options> {
     let mut options = leveldb_options_create();
     leveldb_options_set_create_if_missing(&mut options, 1);
-    set_engine(&mut options, if is_flsm() { c"flsm" } else { c"evendb" });
+    let guards = env!("CARGO_CRATE_NAME") == "guards";
+    set_layout(&mut options, if guards { c"guards" } else { c"chunks" });
     options
 }
 
-pub fn set_engine(options: &mut Options, name: &CStr) {
+pub fn set_layout(options: &mut Options, name: &CStr) {
     // SAFETY: a text that outlives the call.
-    unsafe { evendb_options_set_engine(options, name.as_ptr()) }
+    unsafe { evendb_options_set_layout(options, name.as_ptr()) }
 }
 
 /// An open database with default options for reads and writes.

@@ -1,4 +1,5 @@
-//! Which engine made a database.
+//! Which engine made a database. This release has the engine evendb alone; an earlier one had flsm,
+//! whose databases are refused by name.
 //!
 //! Every engine begins its `CURRENT` with a mark of eight bytes:
 //! ```text
@@ -33,20 +34,12 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// All engines.
-    pub const ALL: [EngineKind; 2] = [EngineKind::EvenDb, EngineKind::Flsm];
-
     /// Its name: `evendb` or `flsm`.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::EvenDb => "evendb",
             EngineKind::Flsm => "flsm",
         }
-    }
-
-    /// The engine of this name.
-    pub fn named(name: &str) -> Option<EngineKind> {
-        EngineKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The engine that made the database in directory `dir`, whole or damaged. `None` if nothing
@@ -114,11 +107,11 @@ impl EngineKind {
     pub fn check(self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         match EngineKind::of(vfs, dir) {
             Some(other) if other != self => {
-                let (own, other) = (self.name(), other.name());
                 let message = format!(
-                    "the database in {} was made by EvenDB's engine {other}, and the engine {own} does not read it; open it \
-                     with {other}",
-                    dir.display()
+                    "the database in {} was made by EvenDB's engine {}, which this release does not have: `evendb export` of \
+                     an earlier release writes its records to files that `evendb ingest` takes",
+                    dir.display(),
+                    other.name()
                 );
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
@@ -161,10 +154,6 @@ mod tests {
         for other in [&b""[..], b"EVENCUR", b"EVENCURG", b"MANIFEST"] {
             assert_eq!(of(other), None);
         }
-        for kind in EngineKind::ALL {
-            assert_eq!(EngineKind::named(kind.name()), Some(kind));
-        }
-        assert_eq!(EngineKind::named("rocksdb"), None);
     }
 
     #[test]

@@ -45,8 +45,8 @@ const ROWS: [Row; 15] = [
         suits: |load, ratio| ratio > 0.8 && load.share(load.scans) < 0.5,
     },
     Row {
-        settings: "engine=flsm",
-        reason: "the second engine appends what is written anywhere to sorted fragments, and reads single blocks of what is not in RAM",
+        settings: "layout=guards",
+        reason: "guards append what is written anywhere to sorted fragments, and single blocks are read of what is not in RAM",
         suits: suits_fragments,
     },
     Row {
@@ -78,13 +78,13 @@ const ROWS: [Row; 15] = [
         suits: |load, _| writes(load),
     },
     Row {
-        settings: "engine=flsm max-files-per-guard=1",
-        reason: "with one fragment in a guard the second engine is a leveled tree: reads and scans look at fewer, and more is written",
+        settings: "layout=guards max-files-per-guard=1",
+        reason: "one fragment in a guard makes a leveled tree: reads and scans look at fewer, and more is written",
         suits: |load, ratio| suits_fragments(load, ratio) && (is_looked_up(load) || scans(load)),
     },
     Row {
-        settings: "engine=flsm max-files-per-guard=4",
-        reason: "with more fragments in a guard the second engine writes less, and reads look at more",
+        settings: "layout=guards max-files-per-guard=4",
+        reason: "with more fragments in a guard less is written, and reads look at more",
         suits: |load, ratio| suits_fragments(load, ratio) && load.share(load.writes) >= 0.5,
     },
     Row {
@@ -138,10 +138,10 @@ fn are_short(load: &Load) -> bool {
 }
 
 /// Follows the figures of docs/flsm.md ("When to choose it"): what is written, and what is looked
-/// up or sought one by one beyond memory. The second engine has no merges.
+/// up or sought one by one beyond memory.
 fn suits_fragments(load: &Load, ratio: f64) -> bool {
     let is_read_singly = ratio > 1.0 && (is_looked_up(load) || scans(load) && are_short(load));
-    load.merges == 0 && (writes(load) || is_read_singly)
+    writes(load) || is_read_singly
 }
 
 fn scans(load: &Load) -> bool {
@@ -294,12 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn the_second_engine_is_tried_for_what_writes_or_is_read_singly_beyond_memory() {
+    fn guards_are_tried_for_what_writes_or_is_read_singly_beyond_memory() {
         let within = |load: &Load, memory_bytes: u64| -> Vec<String> {
             let names = names(load, memory_bytes).into_iter();
-            names.filter(|name| name.contains("engine=flsm")).collect()
+            names
+                .filter(|name| name.contains("layout=guards"))
+                .collect()
         };
-        let flsm = |load: &Load| within(load, 100 * MIB);
+        let guards = |load: &Load| within(load, 100 * MIB);
         assert!(within(&lookups(), 500 * MIB).is_empty());
         let half = Load {
             point_reads: 500,
@@ -307,12 +309,12 @@ mod tests {
             ..lookups()
         };
         let [fragments, leveled, more] = [
-            "engine=flsm",
-            "engine=flsm max-files-per-guard=1",
-            "engine=flsm max-files-per-guard=4",
+            "layout=guards",
+            "layout=guards max-files-per-guard=1",
+            "layout=guards max-files-per-guard=4",
         ];
-        assert_eq!(flsm(&lookups()), [fragments, leveled]);
-        assert_eq!(flsm(&half), [fragments, leveled, more]);
+        assert_eq!(guards(&lookups()), [fragments, leveled]);
+        assert_eq!(guards(&half), [fragments, leveled, more]);
         assert_eq!(within(&half, 500 * MIB), [fragments, leveled, more]);
         let seeks = |scanned: u64| Load {
             point_reads: 0,
@@ -320,23 +322,21 @@ mod tests {
             scanned,
             ..lookups()
         };
-        assert_eq!(flsm(&seeks(1000)), [fragments, leveled]);
-        assert!(flsm(&seeks(100_000)).is_empty());
+        assert_eq!(guards(&seeks(1000)), [fragments, leveled]);
+        assert!(guards(&seeks(100_000)).is_empty());
         let mostly_reads = Load {
             point_reads: 800,
             writes: 200,
             ..lookups()
         };
-        assert_eq!(flsm(&mostly_reads), [fragments, leveled]);
-        let merges = Load { merges: 1, ..half };
-        assert!(flsm(&merges).is_empty());
+        assert_eq!(guards(&mostly_reads), [fragments, leveled]);
     }
 
     #[test]
     fn what_is_fixed_is_not_tried() {
         let fixed: Tuning = "chunk-bytes=65536 munks=on".parse().unwrap();
         let candidates = all(&fixed);
-        // Not tried: two sizes of chunks, munks, and three rows of the second engine, which has
+        // Not tried: two sizes of chunks, munks, and three rows of guards, which have
         // neither.
         assert_eq!(candidates.len(), ROWS.len() + 1 - 3 - 3);
         assert!(
@@ -356,8 +356,8 @@ mod tests {
         assert_eq!(both.name(), "chunk-bytes=65536 row-cache=off");
         assert_eq!(together(&of("munks=off"), &of("row-cache-share=0.8")), None);
         assert_eq!(together(&of("munks=off"), &of("munks=on")), None);
-        assert_eq!(together(&of("munks=off"), &of("engine=flsm")), None);
-        let of_both = together(&of("engine=flsm"), &of("block-bytes=1024"));
-        assert!(of_both.is_some_and(|both| both.name() == "engine=flsm block-bytes=1024"));
+        assert_eq!(together(&of("munks=off"), &of("layout=guards")), None);
+        let of_both = together(&of("layout=guards"), &of("block-bytes=1024"));
+        assert!(of_both.is_some_and(|both| both.name() == "layout=guards block-bytes=1024"));
     }
 }

@@ -1,4 +1,4 @@
-//! Advice: which engine and settings of EvenDB suit a load, what more memory would bring, and which
+//! Advice: which layout and settings of EvenDB suit a load, what more memory would bring, and which
 //! other store would serve it better.
 //!
 //! ```text

@@ -1,11 +1,11 @@
-//! The advice in sentences: settings, the other engine, memory, other stores.
+//! The advice in sentences: settings, the other layout, memory, other stores.
 
 use super::base;
 use crate::advise::Advice;
 use crate::advise::beside::{self, Beside, Ratio, miss_ratio};
 use crate::advise::words::percent;
 use crate::readable::bytes;
-use crate::stores::evendb::tuning::Engine;
+use evendb::Layout;
 
 /// A speed that is higher by less than this counts as alike, whatever the number of runs.
 const FASTER_MIN: f64 = 0.05;
@@ -24,7 +24,7 @@ pub(in crate::advise) fn sentences(advice: &Advice) -> Vec<String> {
             bytes(advice.memory_bytes)
         ));
     }
-    said.extend(engine_said(advice));
+    said.extend(layout_said(advice));
     if !advice.untried.is_empty() {
         let names: Vec<_> = advice.untried.iter().map(|one| one.name()).collect();
         let names = names.join(", ");
@@ -74,21 +74,21 @@ fn settings_said(advice: &Advice) -> String {
     }
 }
 
-/// The speed of the engine that is not advised beside the one that is. None if only one was
+/// The speed of the layout that is not advised beside the one that is. None if only one was
 /// measured.
-fn engine_said(advice: &Advice) -> Option<String> {
-    let engine_of = |number: usize| {
+fn layout_said(advice: &Advice) -> Option<String> {
+    let layout_of = |number: usize| {
         let both = advice.fixed.and(&advice.candidates[number].tuning);
-        both.unwrap_or_default().engine()
+        both.unwrap_or_default().layout()
     };
-    let advised = engine_of(advice.winner);
+    let advised = layout_of(advice.winner);
     let speed = |number: usize| match number {
         0 => Some(1.0),
         number => advice
             .standing(number)
             .map(|(_, standing)| standing.score()),
     };
-    let others = (0..advice.candidates.len()).filter(|number| engine_of(*number) != advised);
+    let others = (0..advice.candidates.len()).filter(|number| layout_of(*number) != advised);
     let others = others.filter_map(|number| Some((number, speed(number)?)));
     // A store that failed has no speed.
     let others = others.filter(|(_, speed)| *speed > 0.0);
@@ -98,12 +98,12 @@ fn engine_said(advice: &Advice) -> Option<String> {
         0 => "its defaults".to_owned(),
         number => advice.candidates[number].name(),
     };
-    Some(match engine_of(other) {
-        Engine::Flsm => format!(
-            "With the second engine, a fragmented log-structured merge tree ({name}), it does {by:.2} times as many operations a second as with what is advised."
+    Some(match advised {
+        Layout::Guards => format!(
+            "Guards, a fragmented log-structured merge tree, serve this load better: with chunks and {name} it does {by:.2} times as many operations a second as with what is advised."
         ),
-        Engine::Chunks => format!(
-            "The second engine, a fragmented log-structured merge tree, serves this load better: the first, with {name}, does {by:.2} times as many operations a second as what is advised."
+        _ => format!(
+            "With guards, a fragmented log-structured merge tree ({name}), it does {by:.2} times as many operations a second as with what is advised."
         ),
     })
 }

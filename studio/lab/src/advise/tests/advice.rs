@@ -1,4 +1,4 @@
-//! What is advised: the engine, the memory, and what is read of an analysis.
+//! What is advised: the layout, the memory, and what is read of an analysis.
 
 use super::*;
 
@@ -47,51 +47,52 @@ fn misses_are_read_of_an_analysis() {
 }
 
 #[test]
-fn the_engine_that_serves_better_is_advised_with_the_figure_of_the_other() {
-    let engine = |advice: &Advice| -> Vec<String> {
+fn the_layout_that_serves_better_is_advised_with_the_figure_of_the_other() {
+    let layout = |advice: &Advice| -> Vec<String> {
         let all = page::sentences(advice).into_iter();
-        all.filter(|said| said.contains("second engine")).collect()
+        all.filter(|said| said.contains("merge tree")).collect()
     };
-    let flsm = advised(
+    let guards = advised(
         "",
         &[
-            ("engine=flsm", 1.8),
+            ("layout=guards", 1.8),
             ("munks=off", 1.2),
-            ("engine=flsm max-files-per-guard=1", 1.1),
+            ("layout=guards max-files-per-guard=1", 1.1),
         ],
     );
-    let said = page::sentences(&flsm);
+    let said = page::sentences(&guards);
     assert!(
-        said[0].contains("engine=flsm: it does 1.80 times"),
+        said[0].contains("layout=guards: it does 1.80 times"),
         "{said:?}"
     );
-    let said = engine(&flsm);
+    let said = layout(&guards);
     assert!(
-        said[0].contains("serves this load better: the first, with munks=off, does 0.67 times"),
+        said[0].contains("serve this load better: with chunks and munks=off it does 0.67 times"),
         "{said:?}"
     );
     assert!(
-        flsm.tuning()
+        guards
+            .tuning()
             .code(64 << 20)
-            .starts_with("evendb_flsm::Options::new()")
+            .contains("layout(Layout::Guards)")
     );
 
-    let beside_defaults = engine(&advised("", &[("engine=flsm", 1.25)]));
+    let beside_defaults = layout(&advised("", &[("layout=guards", 1.25)]));
     assert!(
-        beside_defaults[0].contains("with its defaults, does 0.80 times"),
+        beside_defaults[0].contains("chunks and its defaults it does 0.80 times"),
         "{beside_defaults:?}"
     );
 
-    let chunks = engine(&advised(
+    let chunks = layout(&advised(
         "",
         &[
             ("munks=off", 1.5),
-            ("engine=flsm", 0.75),
-            ("engine=flsm max-files-per-guard=4", 0.5),
+            ("layout=guards", 0.75),
+            ("layout=guards max-files-per-guard=4", 0.5),
         ],
     ));
     assert!(
-        chunks[0].contains("merge tree (engine=flsm), it does 0.50 times"),
+        chunks[0].contains("merge tree (layout=guards), it does 0.50 times"),
         "{chunks:?}"
     );
     assert!(!chunks[0].contains("better"), "{chunks:?}");
@@ -99,11 +100,11 @@ fn the_engine_that_serves_better_is_advised_with_the_figure_of_the_other() {
     // Nothing is said where only one was measured, or the other failed.
     for (fixed, scores) in [
         ("", &[("munks=off", 1.5)][..]),
-        ("", &[("engine=flsm", 0.0)]),
-        ("engine=flsm", &[("max-files-per-guard=1", 1.5)]),
+        ("", &[("layout=guards", 0.0)]),
+        ("layout=guards", &[("max-files-per-guard=1", 1.5)]),
     ] {
         assert!(
-            engine(&advised(fixed, scores)).is_empty(),
+            layout(&advised(fixed, scores)).is_empty(),
             "{fixed} {scores:?}"
         );
     }

@@ -200,7 +200,7 @@ pub const CLAIMS: [Claim; 11] = [
         // scales that fit here. So pairs and memory are both multiplied by 16 before they are
         // scaled: at 1/16 the number of pairs suffices, and so does the room for caches.
         name: "cached",
-        says: "1 M pairs of 16 + 1,024 bytes, which all fit the caches; also with one file per guard (flsm-1); here 16 M by \
+        says: "1 M pairs of 16 + 1,024 bytes, which all fit the caches; also with one file per guard (guards-1); here 16 M by \
                the scale, in 4 times as much memory",
         millions: 16,
         value_bytes: 1024,

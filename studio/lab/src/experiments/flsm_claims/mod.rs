@@ -33,8 +33,8 @@ use std::path::PathBuf;
 /// The stores that are measured if the user names none, and if they are there.
 const STORES: [&str; 8] = [
     "evendb",
-    "flsm",
-    "flsm-1",
+    "guards",
+    "guards-1",
     "pebblesdb",
     "rocksdb",
     "rocksdb-tuned",
@@ -52,7 +52,7 @@ pub struct Arguments {
     /// The claims; all if not given (--list has them)
     #[arg(long, value_delimiter = ',')]
     claims: Vec<String>,
-    /// The stores; if not given, the ones that are there of evendb, flsm, flsm-1 (one file per
+    /// The stores; if not given, the ones that are there of evendb, guards, guards-1 (one file per
     /// guard: a leveled tree), pebblesdb, rocksdb, rocksdb-tuned, leveldb and fjall
     #[arg(long, value_delimiter = ',')]
     stores: Vec<String>,

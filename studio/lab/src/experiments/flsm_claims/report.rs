@@ -1,6 +1,6 @@
 //! The report on a run: `report.md`, beside the `results.jsonl` that it is made from.
 //!
-//! For each claim: what the slides say; the figures of the second engine divided by each other
+//! For each claim: what the slides say; the figures of EvenDB's guards divided by each other
 //! store's; and a table of each phase with a row for each store. Figures are medians over rounds. A
 //! figure that a store or the system does not give is missing, never zero. A phase that was not
 //! measured has the reason.
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The store whose figures are compared with the others'.
-const OURS: &str = "flsm";
+const OURS: &str = "guards";
 
 /// The path of a directory's report.
 pub fn path(directory: &Path) -> PathBuf {
@@ -298,13 +298,13 @@ mod tests {
         let mut lines = vec![
             json!({ "kind": "run", "settings": { "scale": 0.0625 }, "memory_limit": "cgroup v2" }),
         ];
-        // A second measurement of the same round replaces the first one of flsm.
-        lines.push(line("flsm", 0, 1.0, 99.0));
+        // A second measurement of the same round replaces the first one of guards.
+        lines.push(line("guards", 0, 1.0, 99.0));
         for (round, (ours, theirs)) in [(80e3, 20e3), (60e3, 40e3), (70e3, 35e3)]
             .iter()
             .enumerate()
         {
-            lines.push(line("flsm", round, *ours, 3.0));
+            lines.push(line("guards", round, *ours, 3.0));
             lines.push(line("rocksdb", round, *theirs, 9.0));
         }
         let skipped = json!({ "kind": "skipped", "experiment": "db-bench", "cell": "random fill",
@@ -316,7 +316,7 @@ mod tests {
             text.contains("| random fill: written | 0.33 | - |"),
             "{text}"
         );
-        let row = "| flsm | 70.0 | 140 | 4000 | 1.50 | 1.50 | 9.00 | 3.00 | 1.25 | 3.00 |";
+        let row = "| guards | 70.0 | 140 | 4000 | 1.50 | 1.50 | 9.00 | 3.00 | 1.25 | 3.00 |";
         assert!(text.contains(row), "{text}");
         assert!(
             text.contains("| leveldb | skipped: it was killed | - |"),

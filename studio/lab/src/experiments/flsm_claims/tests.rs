@@ -1,7 +1,7 @@
 use super::*;
 use crate::experiments::tests::parsed;
 use crate::store::{Store, StoreResult};
-use crate::stores::flsm::FlsmOpener;
+use crate::stores::evendb::GuardsOpener;
 use crate::stores::memory::{Fault, MemoryStore};
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn measured(out: &Path, claim: &str) -> Vec<Value> {
     let measurement = Measurement {
         method: &METHOD,
         claim,
-        opener: &FlsmOpener::DEFAULT,
+        opener: &GuardsOpener::DEFAULT,
         round: 0,
         results: &results,
         directory: &directory,

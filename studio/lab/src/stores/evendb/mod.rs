@@ -4,15 +4,35 @@
 //! gets, which the commit looks at again, or ([`LockingOpener`]) `get_for_update` for all keys. If
 //! `Db::transact` gives up, it is called again.
 
-pub(super) mod purposes;
+/// Lends up to `$limit` records to `$each`, until that returns `false`; `$next` gets one record
+/// after the other from a cursor. Returns how many were lent.
+macro_rules! lend {
+    ($operation:literal: $next:expr, $limit:expr, $each:expr) => {{
+        let mut lent = 0;
+        while lent < $limit {
+            let next = $next.map_err(|error| StoreError::new($operation, error))?;
+            let Some((key, value)) = next else {
+                break;
+            };
+            lent += 1;
+            if !$each(key, value) {
+                break;
+            }
+        }
+        Ok(lent)
+    }};
+}
+
+mod guards;
+mod purposes;
 pub mod tuning;
 
 use std::path::Path;
 
 use evendb::{Db, Departure, ErrorKind, LogSearch, Options, Stats, Transaction};
 
-use self::tuning::{Engine, Tuning};
-use super::flsm::{self, FlsmOpener, FlsmStore};
+pub use self::guards::GuardsOpener;
+use self::tuning::Tuning;
 use crate::opener::{Durability, Opener, Purpose, Settings, Variant};
 use crate::purposes::{
     AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore,
@@ -52,6 +72,14 @@ impl EvenDbStore {
             description,
             locks: false,
             purpose: None,
+        })
+    }
+
+    /// The same store, which reports call `description`.
+    fn called(self, description: String) -> Box<dyn Store> {
+        Box::new(Self {
+            description,
+            ..self
         })
     }
 
@@ -233,7 +261,7 @@ impl Opener for ValuesApartOpener {
     }
 }
 
-/// EvenDB, by either engine, with settings that were chosen by name.
+/// EvenDB with settings that were chosen by name.
 pub struct TunedOpener {
     /// The settings.
     pub tuning: Tuning,
@@ -254,21 +282,8 @@ impl TunedOpener {
         self.tuning.applied(options(&self.budgeted(settings)))
     }
 
-    fn flsm(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let options = flsm::options(&self.budgeted(settings));
-        let options = self.tuning.applied_to_flsm(options).ok_or_else(|| {
-            let what = self.tuning.contradiction().unwrap_or_default();
-            StoreError::new("open", what)
-        })?;
-        let name = format!("evendb ({})", self.tuning);
-        Ok(Box::new(FlsmStore::open(directory, options, name)?))
-    }
-
     fn described(&self, store: EvenDbStore) -> Box<dyn Store> {
-        Box::new(EvenDbStore {
-            description: format!("evendb ({})", self.tuning),
-            ..store
-        })
+        store.called(format!("evendb ({})", self.tuning))
     }
 }
 
@@ -278,20 +293,12 @@ impl Opener for TunedOpener {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        match self.tuning.engine() {
-            Engine::Chunks => {
-                let store = EvenDbStore::open(directory, self.options(settings), "")?;
-                Ok(self.described(store))
-            }
-            Engine::Flsm => self.flsm(directory, settings),
-        }
+        let store = EvenDbStore::open(directory, self.options(settings), "")?;
+        Ok(self.described(store))
     }
 
     fn serves(&self, purpose: Purpose) -> bool {
-        match self.tuning.engine() {
-            Engine::Chunks => EvenDbOpener.serves(purpose),
-            Engine::Flsm => FlsmOpener::DEFAULT.serves(purpose),
-        }
+        EvenDbOpener.serves(purpose)
     }
 
     fn open_for(
@@ -300,9 +307,6 @@ impl Opener for TunedOpener {
         settings: &Settings,
         purpose: Purpose,
     ) -> StoreResult<Box<dyn Store>> {
-        if self.tuning.engine() == Engine::Flsm {
-            return FlsmOpener::DEFAULT.open_for(directory, settings, purpose);
-        }
         let store = purposes::open(directory, self.options(settings), purpose)?;
         Ok(self.described(store))
     }
@@ -315,8 +319,8 @@ pub(super) fn options(settings: &Settings) -> Options {
         .durability(level(settings.durability))
 }
 
-/// The engines' word for what a measured put survives.
-pub(super) fn level(durability: Durability) -> evendb::Durability {
+/// EvenDB's word for what a measured put survives.
+fn level(durability: Durability) -> evendb::Durability {
     match durability {
         Durability::Relaxed => evendb::Durability::Relaxed,
         Durability::Process => evendb::Durability::Process,
@@ -329,7 +333,57 @@ impl Store for EvenDbStore {
         self.description.clone()
     }
 
-    same_calls!();
+    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
+        let found = self.database.get(key);
+        match found.map_err(|error| StoreError::new("get", error))? {
+            Some(value) => {
+                check(&value);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        let put = self.database.put(key, value);
+        put.map_err(|error| StoreError::new("put", error))
+    }
+
+    fn delete(&self, key: &[u8]) -> StoreResult<()> {
+        let deleted = self.database.delete(key);
+        deleted.map_err(|error| StoreError::new("delete", error))
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
+        let keyspace = self.database.default_keyspace();
+        let mut batch = self.database.batch();
+        for write in writes {
+            match write {
+                BatchWrite::Put(key, value) => batch.put(keyspace, key, value),
+                BatchWrite::Delete(key) => batch.delete(keyspace, key),
+            };
+        }
+        let committed = batch.commit();
+        committed.map_err(|error| StoreError::new("batch", error))
+    }
+
+    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
+        Some(self)
+    }
+
+    fn stats(&self) -> Vec<Figure> {
+        figures(&self.database.stats())
+    }
+
+    fn settle_debt(&self) -> StoreResult<()> {
+        let settled = self.database.settle_debt();
+        settled.map_err(|error| StoreError::new("settle_debt", error))
+    }
+
+    fn close(self: Box<Self>) -> StoreResult<()> {
+        let closed = self.database.close();
+        closed.map_err(|error| StoreError::new("close", error))
+    }
 
     fn scan(
         &self,
@@ -429,7 +483,7 @@ impl TransactionalStore for EvenDbStore {
     }
 }
 
-/// EvenDB's statistics as figures of a report, under the engine's own names.
+/// EvenDB's statistics as figures of a report, under its own names.
 #[must_use]
 pub fn figures(stats: &Stats) -> Vec<Figure> {
     let figure = |figure: &evendb::Figure| Figure {

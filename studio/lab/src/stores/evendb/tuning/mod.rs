@@ -1,16 +1,13 @@
-//! Settings of EvenDB's engines as text, `name=value`: the one table for the commands that take
-//! them.
+//! Settings of EvenDB as text, `name=value`: the one table for the commands that take them.
 //!
 //! ```text
 //!   "chunk-bytes=1048576" --> TABLE (name, what it takes, how it is set) --> Tuning
-//!                                     Tuning --> Options of the engine that is chosen
+//!                                     Tuning --> Options
 //!                                            --> the same as code of an application
 //! ```
-//! `engine` chooses between the first engine, chunks, and the second, a fragmented log-structured
-//! merge tree. A setting that the chosen engine does not have is a contradiction
-//! ([`Tuning::contradiction`]). The engine's option of the same name says what a value means and
-//! which limits it has. The engine checks limits when it opens a database, before anything is made.
-//! Plain data.
+//! A setting that the chosen layout does not have is a contradiction ([`Tuning::contradiction`]).
+//! EvenDB's option of the same name says what a value means and which limits it has. EvenDB checks
+//! limits when it opens a database, before anything is made. Plain data.
 
 mod table;
 #[cfg(test)]
@@ -19,11 +16,10 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use evendb::Options;
-use evendb_flsm::Options as FlsmOptions;
+use evendb::{Layout, Options};
 
 use table::Value;
-pub use table::{ENGINE, Engine, MEMORY_SHARE, Setting, TABLE};
+pub use table::{MEMORY_SHARE, Setting, TABLE};
 
 /// Settings that were chosen, each at most once, in the given order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,34 +111,27 @@ impl Tuning {
         self.chosen.iter().any(|(setting, _)| setting.name == name)
     }
 
-    /// The engine that is chosen, by default the first.
+    /// The layout that is chosen, by default chunks.
     #[must_use]
-    pub fn engine(&self) -> Engine {
-        let mut engines = self.chosen.iter().filter_map(|(_, value)| match value {
-            Value::Engine(engine) => Some(*engine),
+    pub fn layout(&self) -> Layout {
+        let mut layouts = self.chosen.iter().filter_map(|(_, value)| match value {
+            Value::Layout(layout) => Some(*layout),
             _ => None,
         });
-        engines.next().unwrap_or(Engine::Chunks)
+        layouts.next().unwrap_or_default()
     }
 
-    /// The chosen settings that the chosen engine does not have, in words.
+    /// A chosen setting that the chosen layout does not have, in words.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
-        let engine = self.engine();
-        let takes = |setting: &Setting, value: Value| match engine {
-            Engine::Chunks => setting.chunks.is_some(),
-            Engine::Flsm => {
-                let set = setting.flsm.and_then(|set| set(FlsmOptions::new(), value));
-                set.is_some()
-            }
-        };
-        let mut each = self.chosen.iter();
-        let (setting, value) = each.find(|(setting, value)| !takes(setting, *value))?;
-        let (name, engine) = (setting.name, engine.name());
-        Some(format!("the engine {engine} has no {name}={value}"))
+        let layout = self.layout();
+        let is_others = |setting: &Setting| setting.of.is_some_and(|of| of != layout);
+        let (setting, value) = self.chosen.iter().find(|(of, _)| is_others(of))?;
+        let name = setting.name;
+        Some(format!("the layout {layout} has no {name}={value}"))
     }
 
-    /// Both together. `None` if both choose the same setting, or one that the engine does not have.
+    /// Both together. `None` if both choose the same setting, or one that the layout does not have.
     #[must_use]
     pub fn and(&self, other: &Tuning) -> Option<Tuning> {
         let meets = other
@@ -166,24 +155,12 @@ impl Tuning {
         }
     }
 
-    /// Options of the first engine with what is chosen. The memory budget is set before, by
-    /// [`budget`](Self::budget).
+    /// Options with what is chosen. The memory budget is set before, by [`budget`](Self::budget).
     #[must_use]
     pub fn applied(&self, options: Options) -> Options {
         let each = self.chosen.iter();
-        each.fold(options, |options, (setting, value)| match setting.chunks {
-            Some(set) => set(options, *value),
-            None => options,
-        })
-    }
-
-    /// Options of the second engine with the chosen settings. `None` if it does not have one of
-    /// them.
-    #[must_use]
-    pub fn applied_to_flsm(&self, options: FlsmOptions) -> Option<FlsmOptions> {
-        let mut each = self.chosen.iter();
-        each.try_fold(options, |options, (setting, value)| {
-            setting.flsm?(options, *value)
+        each.fold(options, |options, (setting, value)| {
+            (setting.set)(options, *value)
         })
     }
 
@@ -196,18 +173,15 @@ impl Tuning {
     /// The code of an application for a store that is given `memory_bytes`.
     #[must_use]
     pub fn code(&self, memory_bytes: u64) -> String {
-        let is_flsm = self.engine() == Engine::Flsm;
-        let mut code = format!(
-            "{}Options::new().memory_budget({})",
-            if is_flsm { "evendb_flsm::" } else { "" },
-            shifted(self.budget(memory_bytes))
-        );
+        let budget = shifted(self.budget(memory_bytes));
+        let mut code = format!("Options::new().memory_budget({budget})");
         let call = |(setting, value): &&(&Setting, Value)| {
             let value = match value {
                 Value::Switch(is_on) => is_on.to_string(),
                 Value::Fraction(number) => format!("{number:?}"),
                 Value::Compression(compression) => format!("Compression::{compression:?}"),
-                Value::Whole(_) | Value::Engine(_) => value.to_string(),
+                Value::Layout(layout) => format!("Layout::{layout:?}"),
+                Value::Whole(_) => value.to_string(),
             };
             setting.code.replace("{}", &value)
         };
@@ -216,12 +190,10 @@ impl Tuning {
                 .iter()
                 .filter(|(setting, _)| !setting.code.is_empty())
         };
-        // All settings of the second engine are advanced ones.
-        let is_advanced = |setting: &Setting| setting.is_advanced || is_flsm;
-        for setting in settings().filter(|(setting, _)| !is_advanced(setting)) {
+        for setting in settings().filter(|(setting, _)| !setting.is_advanced) {
             code += &format!(".{}", call(&setting));
         }
-        let advanced = settings().filter(|(setting, _)| is_advanced(setting));
+        let advanced = settings().filter(|(setting, _)| setting.is_advanced);
         let advanced: Vec<_> = advanced.map(|setting| call(&setting)).collect();
         if !advanced.is_empty() {
             code += &format!(".advanced(|all| all.{})", advanced.join("."));

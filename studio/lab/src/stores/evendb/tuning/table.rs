@@ -1,9 +1,8 @@
-//! [`TABLE`]: each setting, the values that it takes, and how either engine is told.
+//! [`TABLE`]: each setting, the values that it takes, and how EvenDB is told.
 
 use std::fmt;
 
-use evendb::{Compression, Options};
-use evendb_flsm::{Compression as FlsmCompression, Options as FlsmOptions};
+use evendb::{Compression, Layout, Options};
 
 /// One setting that can be chosen.
 #[derive(Debug)]
@@ -13,10 +12,9 @@ pub struct Setting {
     /// What it does, in few words.
     pub about: &'static str,
     pub(super) takes: Takes,
-    /// How it is set in the first engine, if that has it.
-    pub(super) chunks: Option<fn(Options, Value) -> Options>,
-    /// How it is set in the second engine, if that has it and takes the value.
-    pub(super) flsm: Option<fn(FlsmOptions, Value) -> Option<FlsmOptions>>,
+    /// The layout that has it, unless both have it.
+    pub(super) of: Option<Layout>,
+    pub(super) set: fn(Options, Value) -> Options,
     /// The call that sets it, with `{}` for the value.
     pub(super) code: &'static str,
     pub(super) is_advanced: bool,
@@ -35,27 +33,7 @@ pub(super) enum Takes {
     Fraction,
     Switch,
     Compression,
-    Engine,
-}
-
-/// The engine of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// The first: chunks.
-    Chunks,
-    /// The second: a fragmented log-structured merge tree.
-    Flsm,
-}
-
-impl Engine {
-    /// The word for it in settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Chunks => "evendb",
-            Engine::Flsm => "flsm",
-        }
-    }
+    Layout,
 }
 
 /// The value of a setting.
@@ -65,7 +43,7 @@ pub(super) enum Value {
     Fraction(f64),
     Switch(bool),
     Compression(Compression),
-    Engine(Engine),
+    Layout(Layout),
 }
 
 impl Value {
@@ -96,26 +74,26 @@ impl Value {
 /// cache.
 pub const MEMORY_SHARE: &str = "memory-share";
 
-/// The name of the setting that chooses the engine.
-pub const ENGINE: &str = "engine";
-
 /// All settings.
 pub static TABLE: [Setting; 12] = [
     Setting {
-        name: ENGINE,
-        about: "chunks, or a fragmented log-structured merge tree: evendb, flsm",
-        takes: Takes::Engine,
-        chunks: Some(|options, _| options),
-        flsm: Some(|options, _| Some(options)),
-        code: "",
+        name: "layout",
+        about: "chunks, or guards, a fragmented log-structured merge tree",
+        takes: Takes::Layout,
+        of: None,
+        set: |options, value| match value {
+            Value::Layout(layout) => options.layout(layout),
+            _ => options,
+        },
+        code: "layout({})",
         is_advanced: false,
     },
     Setting {
         name: MEMORY_SHARE,
         about: "share of the given memory that is the budget; the rest is the system's cache of files",
         takes: Takes::Fraction,
-        chunks: Some(|options, _| options),
-        flsm: Some(|options, _| Some(options)),
+        of: None,
+        set: |options, _| options,
         code: "",
         is_advanced: false,
     },
@@ -123,18 +101,11 @@ pub static TABLE: [Setting; 12] = [
         name: "compression",
         about: "of tables and logs: none, lz4, zstd",
         takes: Takes::Compression,
-        chunks: Some(|options, value| match value {
+        of: None,
+        set: |options, value| match value {
             Value::Compression(compression) => options.compression(compression),
             _ => options,
-        }),
-        flsm: Some(|options, value| {
-            let compression = match value {
-                Value::Compression(Compression::None) => FlsmCompression::None,
-                Value::Compression(Compression::Lz4) => FlsmCompression::Lz4,
-                _ => return None,
-            };
-            Some(options.advanced(|all| all.compression(compression)))
-        }),
+        },
         code: "compression({})",
         is_advanced: false,
     },
@@ -142,8 +113,8 @@ pub static TABLE: [Setting; 12] = [
         name: "space-amplification",
         about: "how much larger than its data the database may be",
         takes: Takes::Fraction,
-        chunks: Some(|options, value| options.space_amplification(value.fraction())),
-        flsm: None,
+        of: Some(Layout::Chunks),
+        set: |options, value| options.space_amplification(value.fraction()),
         code: "space_amplification({})",
         is_advanced: false,
     },
@@ -151,8 +122,8 @@ pub static TABLE: [Setting; 12] = [
         name: "chunk-bytes",
         about: "greatest size of a chunk",
         takes: Takes::Whole,
-        chunks: Some(|options, value| options.advanced(|all| all.chunk_bytes(value.whole()))),
-        flsm: None,
+        of: Some(Layout::Chunks),
+        set: |options, value| options.advanced(|all| all.chunk_bytes(value.whole())),
         code: "chunk_bytes({})",
         is_advanced: true,
     },
@@ -160,12 +131,8 @@ pub static TABLE: [Setting; 12] = [
         name: "block-bytes",
         about: "size of a table's block, which a get from disk reads",
         takes: Takes::Whole,
-        chunks: Some(|options, value| {
-            options.advanced(|all| all.block_bytes(value.whole() as usize))
-        }),
-        flsm: Some(|options, value| {
-            Some(options.advanced(|all| all.block_bytes(value.whole() as usize)))
-        }),
+        of: None,
+        set: |options, value| options.advanced(|all| all.block_bytes(value.whole() as usize)),
         code: "block_bytes({})",
         is_advanced: true,
     },
@@ -173,12 +140,8 @@ pub static TABLE: [Setting; 12] = [
         name: "filter-bits-per-key",
         about: "filters for keys that are not there",
         takes: Takes::Whole,
-        chunks: Some(|options, value| {
-            options.advanced(|all| all.filter_bits_per_key(value.small()))
-        }),
-        flsm: Some(|options, value| {
-            Some(options.advanced(|all| all.filter_bits_per_key(value.small())))
-        }),
+        of: None,
+        set: |options, value| options.advanced(|all| all.filter_bits_per_key(value.small())),
         code: "filter_bits_per_key({})",
         is_advanced: true,
     },
@@ -186,8 +149,8 @@ pub static TABLE: [Setting; 12] = [
         name: "munks",
         about: "whether hot spans are kept in RAM as a whole: on, off",
         takes: Takes::Switch,
-        chunks: Some(|options, value| options.advanced(|all| all.munks(value.is_on()))),
-        flsm: None,
+        of: Some(Layout::Chunks),
+        set: |options, value| options.advanced(|all| all.munks(value.is_on())),
         code: "munks({})",
         is_advanced: true,
     },
@@ -195,8 +158,8 @@ pub static TABLE: [Setting; 12] = [
         name: "row-cache",
         about: "whether single hot rows are kept in RAM: on, off",
         takes: Takes::Switch,
-        chunks: Some(|options, value| options.advanced(|all| all.row_cache(value.is_on()))),
-        flsm: None,
+        of: Some(Layout::Chunks),
+        set: |options, value| options.advanced(|all| all.row_cache(value.is_on())),
         code: "row_cache({})",
         is_advanced: true,
     },
@@ -204,10 +167,8 @@ pub static TABLE: [Setting; 12] = [
         name: "row-cache-share",
         about: "fixed share of rows in the memory for rows and spans",
         takes: Takes::Fraction,
-        chunks: Some(|options, value| {
-            options.advanced(|all| all.row_cache_share(Some(value.fraction())))
-        }),
-        flsm: None,
+        of: Some(Layout::Chunks),
+        set: |options, value| options.advanced(|all| all.row_cache_share(Some(value.fraction()))),
         code: "row_cache_share(Some({}))",
         is_advanced: true,
     },
@@ -215,10 +176,8 @@ pub static TABLE: [Setting; 12] = [
         name: "values-apart-from",
         about: "bytes from which on a value lies apart from its key",
         takes: Takes::Whole,
-        chunks: Some(|options, value| {
-            options.advanced(|all| all.values_apart_from(Some(value.small())))
-        }),
-        flsm: None,
+        of: None,
+        set: |options, value| options.advanced(|all| all.values_apart_from(Some(value.small()))),
         code: "values_apart_from(Some({}))",
         is_advanced: true,
     },
@@ -226,12 +185,12 @@ pub static TABLE: [Setting; 12] = [
         name: "max-files-per-guard",
         about: "sorted runs of a guard: more of them, less is written and more is read; 1 is a leveled tree",
         takes: Takes::Whole,
-        chunks: None,
-        flsm: Some(|options, value| {
+        of: Some(Layout::Guards),
+        set: |options, value| {
             let runs = value.whole() as usize;
-            Some(options.advanced(|all| all.max_files_per_guard(runs)))
-        }),
-        code: "max_files_per_guard({})",
+            options.advanced(|all| all.guards(|guards| guards.max_files_per_guard(runs)))
+        },
+        code: "guards(|guards| guards.max_files_per_guard({}))",
         is_advanced: true,
     },
 ];
@@ -243,7 +202,7 @@ impl Takes {
             Takes::Fraction => "a number above 0",
             Takes::Switch => "on or off",
             Takes::Compression => "none, lz4, zstd or zstd:LEVEL",
-            Takes::Engine => "evendb or flsm",
+            Takes::Layout => "chunks or guards",
         }
     }
 
@@ -261,10 +220,7 @@ impl Takes {
                 _ => None,
             },
             Takes::Compression => text.parse().ok().map(Value::Compression),
-            Takes::Engine => {
-                let mut all = [Engine::Chunks, Engine::Flsm].into_iter();
-                all.find(|engine| engine.name() == text).map(Value::Engine)
-            }
+            Takes::Layout => text.parse().ok().map(Value::Layout),
         }
     }
 }
@@ -277,7 +233,7 @@ impl fmt::Display for Value {
             Value::Switch(true) => f.write_str("on"),
             Value::Switch(false) => f.write_str("off"),
             Value::Compression(compression) => compression.fmt(f),
-            Value::Engine(engine) => f.write_str(engine.name()),
+            Value::Layout(layout) => layout.fmt(f),
         }
     }
 }

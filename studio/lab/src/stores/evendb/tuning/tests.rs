@@ -1,4 +1,4 @@
-//! Settings as text and as code, and that each of them reaches an engine.
+//! Settings as text and as code, and that each of them reaches EvenDB.
 
 use super::*;
 
@@ -51,39 +51,38 @@ fn two_that_choose_different_settings_go_together() {
 }
 
 #[test]
-fn the_engine_decides_which_settings_there_are() {
+fn the_layout_decides_which_settings_there_are() {
     let of = |text: &str| text.parse::<Tuning>().unwrap();
-    let flsm = of("engine=flsm max-files-per-guard=4 compression=lz4");
-    assert_eq!((flsm.engine(), flsm.contradiction()), (Engine::Flsm, None));
+    let guards = of("layout=guards max-files-per-guard=4 compression=lz4");
+    assert_eq!(guards.layout(), Layout::Guards);
+    assert_eq!(guards.contradiction(), None);
     assert_eq!(
-        flsm.code(64 << 20),
-        "evendb_flsm::Options::new().memory_budget(64 << 20)\
-         .advanced(|all| all.max_files_per_guard(4).compression(Compression::Lz4))"
+        guards.code(64 << 20),
+        "Options::new().memory_budget(64 << 20).layout(Layout::Guards).compression(Compression::Lz4)\
+         .advanced(|all| all.guards(|guards| guards.max_files_per_guard(4)))"
     );
-    assert_eq!(of("munks=off").engine(), Engine::Chunks);
+    assert_eq!(of("munks=off").layout(), Layout::Chunks);
     for (text, what) in [
-        ("engine=flsm munks=off", "the engine flsm has no munks=off"),
         (
-            "engine=flsm compression=zstd",
-            "the engine flsm has no compression=zstd",
+            "layout=guards munks=off",
+            "the layout guards has no munks=off",
         ),
         (
             "max-files-per-guard=1",
-            "the engine evendb has no max-files-per-guard=1",
+            "the layout chunks has no max-files-per-guard=1",
         ),
     ] {
-        let said = of(text).contradiction();
-        assert!(said.is_some_and(|said| said.starts_with(what)), "{text}");
+        assert_eq!(of(text).contradiction().as_deref(), Some(what));
     }
-    assert_eq!(of("engine=flsm").and(&of("munks=off")), None);
-    let both = of("engine=flsm").and(&of("block-bytes=1024")).unwrap();
-    assert_eq!(both.engine(), Engine::Flsm);
+    assert_eq!(of("layout=guards").and(&of("munks=off")), None);
+    let both = of("layout=guards").and(&of("block-bytes=1024")).unwrap();
+    assert_eq!(both.layout(), Layout::Guards);
 }
 
 #[test]
 fn every_setting_opens_a_database() {
     let values = [
-        "engine=flsm",
+        "layout=guards",
         "memory-share=0.5",
         "compression=lz4",
         "space-amplification=2",
@@ -103,23 +102,12 @@ fn every_setting_opens_a_database() {
             "{text} is not of {}",
             setting.name
         );
-        // These are no options of an engine.
-        let is_idle = [ENGINE, MEMORY_SHARE].contains(&setting.name);
-        if setting.chunks.is_some() {
-            let before = format!("{:?}", Options::new());
-            let options = tuning.applied(Options::new());
-            let is_same = before == format!("{options:?}");
-            assert_eq!(is_same, is_idle, "{text} does nothing");
-            let directory = tempfile::tempdir().unwrap();
-            options.open(directory.path()).unwrap();
-        }
-        if setting.flsm.is_some() {
-            let before = format!("{:?}", FlsmOptions::new());
-            let options = tuning.applied_to_flsm(FlsmOptions::new()).unwrap();
-            let is_same = before == format!("{options:?}");
-            assert_eq!(is_same, is_idle, "{text} does nothing");
-            let directory = tempfile::tempdir().unwrap();
-            options.open(directory.path()).unwrap();
-        }
+        let before = format!("{:?}", Options::new());
+        let options = tuning.applied(Options::new());
+        let is_same = before == format!("{options:?}");
+        // The share is no option of EvenDB.
+        assert_eq!(is_same, setting.name == MEMORY_SHARE, "{text}");
+        let directory = tempfile::tempdir().unwrap();
+        options.open(directory.path()).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The tests of reading and of opening once more, over the second engine: `common::creating` sees
+//! The tests of reading and of opening once more, over the layout `guards`: `common::creating` sees
 //! that it is this test binary.
 
 #![expect(
