@@ -1,12 +1,15 @@
 //! Options that keyspaces have of their own: recorded, refused where they contradict, and applied.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
+#[path = "common/layout.rs"]
+mod layout;
+
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
 use std::sync::Arc;
 
 fn options(vfs: &SimVfs) -> Options {
-    Options::new()
+    layout::options()
         .memory_budget(4 << 20)
         .workers(0)
         .vfs(Arc::new(vfs.clone()))
