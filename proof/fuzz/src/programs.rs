@@ -1,6 +1,6 @@
 //! Programs of operations. Their answers are compared with those of an ordered map. The first byte
-//! chooses options, one bit of it the layout; each operation is a byte and its arguments. Limits are
-//! small enough that flushes, splits and compactions happen within a program.
+//! chooses options, and one bit of it the layout; each operation is a byte and its arguments.
+//! Limits are small enough that flushes, splits and compactions happen within a program.
 //!
 //! The engine works without threads, so a program always does the same.
 

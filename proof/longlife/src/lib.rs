@@ -1,6 +1,6 @@
-//! Long lives: databases with keyspaces of both layouts, which are opened again and again in one process, by random
-//! programs with oracles, under every pair of options. At the end the process and the disk must be
-//! as they were.
+//! Long lives: databases with keyspaces of both layouts, which are opened again and again in one
+//! process, by random programs with oracles, under every pair of options. At the end the process
+//! and the disk must be as they were.
 //!
 //! ```text
 //!   campaign:  look at the standard database, life 0, look, life 1, look ...

@@ -2,8 +2,8 @@
 //!
 //! A factor has the name of the setter that it calls; the macro `factor` writes both. The name of
 //! an option of guards begins with `guards.`, that of a keyspace with `keyspace.`. The table is
-//! `store/settings.rs`. Its tests read the engine's sources: a test fails if an option is neither in
-//! the table nor among the options that are left out for a reason.
+//! `store/settings.rs`. Its tests read the engine's sources: a test fails if an option is neither
+//! in the table nor among the options that are left out for a reason.
 
 use crate::covering::Row;
 use std::fmt::Write;

@@ -1,11 +1,10 @@
-//! One database with a keyspace of chunks and one of guards. Batches and transactions write to both,
-//! and whatever happens, both have a write or neither has it: over crashes at every operation of the
-//! disk, reopenings, snapshots, copies, backups and the change feed. Which of the two is the default
-//! keyspace changes with the seed.
+//! One database with a keyspace of chunks and one of guards. Batches and transactions write to
+//! both, and whatever happens, both have a write or neither has it: over crashes at every operation
+//! of the disk, reopenings, snapshots, copies, backups and the change feed. The seed says which of
+//! the two is the default keyspace.
 //!
-//! Everything replays from the seed in the message. `EVENDB_CRASH_STATES` sets the number of states
-//! that are looked at, of which this file takes an eighth (default 40,000), and `EVENDB_CRASH_SEED`
-//! the first seed.
+//! Everything replays from the seed in the message. `EVENDB_CRASH_STATES` is eight times the number
+//! of states that are looked at here (default 40,000), and `EVENDB_CRASH_SEED` is the first seed.
 
 #![expect(
     clippy::unwrap_used,

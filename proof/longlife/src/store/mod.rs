@@ -254,8 +254,8 @@ impl Store {
         })
     }
 
-    /// Opens a database with the same options each time. The default keyspace has chunks, all others
-    /// have guards.
+    /// Opens a database with the same options each time. The default keyspace has chunks, and all
+    /// others have guards.
     ///
     /// # Errors
     /// The engine's.

@@ -1,5 +1,5 @@
-//! The options of an opening. All limits are tiny; there are values apart, no munks, and guards of a
-//! few kilobytes. Plain functions. Not here: the layouts of keyspaces.
+//! The options of an opening. All limits are tiny: guards have a few kilobytes. Some openings have
+//! values apart, and some have no munks. Plain functions. Not here: the layouts of keyspaces.
 
 use super::Level;
 use crate::draw::Draw;

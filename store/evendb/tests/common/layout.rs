@@ -10,7 +10,7 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
-use evendb::{Layout, Options};
+use evendb::{KeyspaceOptions, Layout, Options};
 use std::cell::Cell;
 
 thread_local! {
@@ -56,6 +56,14 @@ pub fn has_chunks() -> bool {
 /// The options with which tests begin.
 pub fn options() -> Options {
     Options::new().layout(layout())
+}
+
+/// The options that are recorded for a keyspace that is made with these, which choose no layout.
+pub fn recorded(options: KeyspaceOptions) -> KeyspaceOptions {
+    match layout() {
+        Layout::Guards => options.layout(Layout::Guards),
+        _ => options,
+    }
 }
 
 /// Guards so small that a few hundred records have several levels of them. They do not matter to

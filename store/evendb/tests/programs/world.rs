@@ -6,7 +6,7 @@ use super::calls::feed::Consumer;
 use super::calls::transactions::OpenTransaction;
 use super::dice::Dice;
 use super::model::{Span, State};
-use crate::common::layout::layout;
+use crate::common::layout::recorded;
 use crate::common::oracle::{Change, End, Map, Oracle};
 use crate::common::{DIR, LEVELS, inspecting, varied};
 use evendb::vfs::{CrashMode, SimVfs};
@@ -33,10 +33,12 @@ pub struct Meta {
 impl Meta {
     /// Those of a keyspace that is made with these options.
     pub fn made(options: KeyspaceOptions) -> Meta {
-        let own = layout_of(&options);
-        let of_all = (layout() == Layout::Guards).then_some(Layout::Guards);
+        let options = match layout_of(&options) {
+            Some(_) => options,
+            None => recorded(options),
+        };
         Meta {
-            options: with_layout(options, own.or(of_all)),
+            options,
             ..Meta::default()
         }
     }
