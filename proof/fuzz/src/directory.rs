@@ -204,14 +204,19 @@ fn inspect(disk: &SimVfs) {
         Dump::KeptChanges,
     ];
     match verify(DIR, inspecting()) {
-        Ok(report) => drop(report.findings.iter().map(ToString::to_string).last()),
+        Ok(report) => report
+            .findings
+            .iter()
+            .for_each(|finding| drop(finding.to_string())),
         Err(error) => check_error(&error),
     }
     let tables = disk.file_names(Path::new(DIR)).into_iter();
     let tables = tables.filter(|name| name.ends_with(".sst"));
     parts.extend(tables.take(2).map(Dump::Table));
-    let mut few = DumpOptions::default();
-    few.limit = Some(500);
+    let few = DumpOptions {
+        limit: Some(500),
+        ..DumpOptions::default()
+    };
     for part in parts {
         let each = &mut |_| ControlFlow::Continue(());
         if let Err(error) = dump(DIR, &part, &few, inspecting(), each) {

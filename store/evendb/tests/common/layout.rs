@@ -40,7 +40,8 @@ pub fn layout() -> Layout {
     let chosen = match given.as_deref() {
         Err(std::env::VarError::NotPresent) | Ok("chunks") => Layout::Chunks,
         Ok("guards") => Layout::Guards,
-        other => panic!("EVENDB_LAYOUT is chunks or guards, and not {other:?}"),
+        Ok(other) => panic!("EVENDB_LAYOUT is chunks or guards, and not {other:?}"),
+        Err(error) => panic!("EVENDB_LAYOUT is chunks or guards: {error}"),
     };
     match ABOUT_CHUNKS.with(Cell::get) {
         0 => chosen,
