@@ -439,6 +439,11 @@ fn worked(seed: u64, tune: impl FnOnce(Options) -> Options) -> World {
     }
     world.db().settle_debt().unwrap();
     world.oracle.everything_is_durable();
+    let chunks = world.db().stats().chunks;
+    assert!(
+        chunks > 4,
+        "seed {seed}: {chunks} chunks, so nothing was split"
+    );
     world
 }
 
