@@ -1,12 +1,12 @@
-//! A directory whose files the input damages: the files of a small database of either engine,
-//! closed, or as a killed process left it.
+//! A directory whose files the input damages: the files of a small database with chunks or
+//! with guards, closed, or as a killed process left it.
 //!
 //! A read gives a value that was put once, or an error says why not. If the target corrects
 //! checksums that the damage made wrong, anything may be read, but nothing panics, and memory has
 //! its limit. The same holds for verifying, dumping and repairing.
 
 use crate::bytes::{Input, reseal_frames};
-use crate::programs::{DIR, Database, evendb_options, flsm_options};
+use crate::programs::{DIR, Database, GUARDS, options};
 use crate::tables;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::SimVfs;
@@ -29,9 +29,9 @@ struct Images {
 const DAMAGES: u8 = 3;
 const KEYS: u32 = 48;
 
-fn images<D: Database>(variant: u8) -> Images {
+fn images(variant: u8) -> Images {
     let disk = SimVfs::new(3);
-    let db = D::open(&disk, variant);
+    let db = Database::open(&disk, variant);
     let mut put = Put::new();
     for round in 0..3_u32 {
         for number in (0..KEYS).filter(|number| number % 3 != round % 2) {
@@ -53,9 +53,10 @@ fn images<D: Database>(variant: u8) -> Images {
     }
 }
 
-/// Values apart, and the level of processes.
-const EVENDB: u8 = 1 | 8;
-const FLSM: u8 = 1 | 4;
+/// The variants of options: chunks and guards, each with values apart and the level of processes.
+const VARIANTS: [u8; 2] = [2 | 8, 2 | 8 | GUARDS];
+
+static IMAGES: LazyLock<[Images; 2]> = LazyLock::new(|| VARIANTS.map(images));
 
 /// Damages files of a copy as the input says, and corrects checksums if that is wanted.
 fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
@@ -108,10 +109,9 @@ fn damage(disk: &SimVfs, input: &mut Input<'_>, is_resealed: bool) {
 /// Corrects the checksums of a file, if they follow from the file and its name.
 fn reseal(name: &str, bytes: &mut Vec<u8>) {
     let number = |digits: &str| digits.parse::<u64>().ok();
-    let framed = name.strip_prefix("MANIFEST-").or(name.strip_prefix("LOG-"));
+    let framed = name.strip_prefix("MANIFEST-");
     let hex = |stem| u64::from_str_radix(stem, 16).ok();
     let table = name.strip_suffix(".sst").and_then(hex);
-    let table = table.or(name.strip_prefix("TABLE-").and_then(number));
     if let Some(id) = framed.and_then(number) {
         *bytes = reseal_frames(bytes, id);
     } else if let Some(id) = table {
@@ -123,159 +123,136 @@ fn reseal(name: &str, bytes: &mut Vec<u8>) {
     }
 }
 
-macro_rules! judge {
-    ($name:ident, $engine:ident, $options:ident($variant:ident), [$($part:ident),+]) => {
-        /// The possible errors of damaged files.
-        mod $name {
-            use super::*;
+/// The possible errors of damaged files.
+fn check_error(error: &evendb::Error) {
+    use evendb::ErrorKind::*;
+    let kinds = [Corruption, Unsupported, Io, NotFound, Latched, NoSpace];
+    assert!(kinds.contains(&error.kind()), "{error:?}");
+}
 
-            pub(super) static IMAGES: LazyLock<Images> =
-                LazyLock::new(|| images::<$engine::Db>($variant));
+/// Opens, reads, writes, works, closes.
+fn live(disk: &SimVfs, variant: u8, put: Option<&Put>) {
+    let options = options(variant).vfs(Arc::new(disk.clone()));
+    let db = match options.create_if_missing(false).open(DIR) {
+        Ok(db) => db,
+        Err(error) => return check_error(&error),
+    };
+    read(&db, put);
+    let steps = [db.put("new", "n"), db.settle_debt(), db.delete("k001")];
+    steps
+        .iter()
+        .filter_map(|step| step.as_ref().err())
+        .for_each(check_error);
+    read(&db, put);
+    if let Err(error) = db.close() {
+        check_error(&error);
+    }
+}
 
-            pub(super) fn check_error(error: &$engine::Error) {
-                use $engine::ErrorKind::*;
-                let kinds = [Corruption, Unsupported, Io, NotFound, Latched, NoSpace];
-                assert!(kinds.contains(&error.kind()), "{error:?}");
-            }
-
-            /// Opens, reads, writes, works, closes.
-            pub(super) fn live(disk: &SimVfs, put: Option<&Put>) {
-                let options = $options($variant).vfs(Arc::new(disk.clone()));
-                let db = match options.create_if_missing(false).open(DIR) {
-                    Ok(db) => db,
-                    Err(error) => return check_error(&error),
-                };
-                read(&db, put);
-                let steps = [db.put("new", "n"), db.settle_debt(), db.delete("k001")];
-                steps.iter().filter_map(|step| step.as_ref().err()).for_each(check_error);
-                read(&db, put);
-                if let Err(error) = db.close() {
+fn read(db: &evendb::Db, put: Option<&Put>) {
+    let known = |key: &[u8], value: &[u8]| {
+        let values =
+            put.is_none_or(|put| put.get(key).is_some_and(|values| values.contains(value)));
+        assert!(
+            values || key == b"new",
+            "a value of {key:?} that nobody put"
+        );
+    };
+    for back in [false, true] {
+        let items: &mut dyn Iterator<Item = _> = match back {
+            true => &mut db.iter().rev(),
+            false => &mut db.iter(),
+        };
+        let mut last: Option<Vec<u8>> = None;
+        for item in items.take(1000) {
+            match item {
+                Ok((key, value)) => {
+                    known(&key, &value);
+                    if put.is_some() {
+                        let goes_on = last
+                            .as_deref()
+                            .is_none_or(|last| if back { *last > *key } else { *last < *key });
+                        assert!(goes_on, "a scan in order");
+                    }
+                    last = Some(key.to_vec());
+                }
+                Err(error) => {
                     check_error(&error);
-                }
-            }
-
-            fn read(db: &$engine::Db, put: Option<&Put>) {
-                let known = |key: &[u8], value: &[u8]| {
-                    let values = put.is_none_or(|put| {
-                        put.get(key).is_some_and(|values| values.contains(value))
-                    });
-                    assert!(values || key == b"new", "a value of {key:?} that nobody put");
-                };
-                for back in [false, true] {
-                    let items: &mut dyn Iterator<Item = _> = match back {
-                        true => &mut db.iter().rev(),
-                        false => &mut db.iter(),
-                    };
-                    let mut last: Option<Vec<u8>> = None;
-                    for item in items.take(1000) {
-                        match item {
-                            Ok((key, value)) => {
-                                known(&key, &value);
-                                if put.is_some() {
-                                    let goes_on = last.as_deref().is_none_or(|last| {
-                                        if back { *last > *key } else { *last < *key }
-                                    });
-                                    assert!(goes_on, "a scan in order");
-                                }
-                                last = Some(key.to_vec());
-                            }
-                            Err(error) => {
-                                check_error(&error);
-                                break;
-                            }
-                        }
-                    }
-                }
-                for number in 0..KEYS {
-                    let key = format!("k{number:03}");
-                    match db.get(&key) {
-                        Ok(Some(value)) => known(key.as_bytes(), &value),
-                        Ok(None) => {}
-                        Err(error) => check_error(&error),
-                    }
-                }
-            }
-
-            /// Verifies, and dumps everything.
-            pub(super) fn inspect(disk: &SimVfs) {
-                use $engine::inspect::{Dump, DumpOptions, InspectOptions, dump, verify};
-                let inspecting = || InspectOptions::new().vfs(Arc::new(disk.clone()));
-                let mut parts = vec![$(Dump::$part),+];
-                match verify(DIR, inspecting()) {
-                    Ok(report) => drop(report.findings.iter().map(ToString::to_string).last()),
-                    Err(error) => check_error(&error),
-                }
-                let tables = disk.file_names(Path::new(DIR)).into_iter();
-                let tables = tables.filter(|name| name.ends_with(".sst") || name.starts_with("TABLE-"));
-                parts.extend(tables.take(2).map(Dump::Table));
-                let mut few = DumpOptions::default();
-                few.limit = Some(500);
-                for part in parts {
-                    let each = &mut |_| ControlFlow::Continue(());
-                    if let Err(error) = dump(DIR, &part, &few, inspecting(), each) {
-                        check_error(&error);
-                    }
+                    break;
                 }
             }
         }
-    };
+    }
+    for number in 0..KEYS {
+        let key = format!("k{number:03}");
+        match db.get(&key) {
+            Ok(Some(value)) => known(key.as_bytes(), &value),
+            Ok(None) => {}
+            Err(error) => check_error(&error),
+        }
+    }
 }
 
-judge!(
-    first,
-    evendb,
-    evendb_options(EVENDB),
-    [Current, Manifest, CommitLog, KeptChanges]
-);
-judge!(
-    second,
-    evendb_flsm,
-    flsm_options(FLSM),
-    [Current, Manifest, Trees, Logs]
-);
+/// Verifies, and dumps everything.
+fn inspect(disk: &SimVfs) {
+    use evendb::inspect::{Dump, DumpOptions, InspectOptions, dump, verify};
+    let inspecting = || InspectOptions::new().vfs(Arc::new(disk.clone()));
+    let mut parts = vec![
+        Dump::Current,
+        Dump::Manifest,
+        Dump::CommitLog,
+        Dump::KeptChanges,
+    ];
+    match verify(DIR, inspecting()) {
+        Ok(report) => report
+            .findings
+            .iter()
+            .for_each(|finding| drop(finding.to_string())),
+        Err(error) => check_error(&error),
+    }
+    let tables = disk.file_names(Path::new(DIR)).into_iter();
+    let tables = tables.filter(|name| name.ends_with(".sst"));
+    parts.extend(tables.take(2).map(Dump::Table));
+    let few = DumpOptions {
+        limit: Some(500),
+        ..DumpOptions::default()
+    };
+    for part in parts {
+        let each = &mut |_| ControlFlow::Continue(());
+        if let Err(error) = dump(DIR, &part, &few, inspecting(), each) {
+            check_error(&error);
+        }
+    }
+}
 
-fn repair(disk: &SimVfs) {
+fn repair(disk: &SimVfs, variant: u8) {
     use evendb::inspect::{InspectOptions, RepairOptions};
     let inspecting = InspectOptions::new().vfs(Arc::new(disk.clone()));
     let repaired = evendb::inspect::repair(DIR, "/saved", RepairOptions::default(), inspecting);
     match repaired {
         Ok(_) => {
-            let saved = evendb_options(EVENDB)
-                .vfs(Arc::new(disk.clone()))
-                .open("/saved");
+            let saved = options(variant).vfs(Arc::new(disk.clone())).open("/saved");
             let db = saved.expect("what was saved opens");
             for item in db.iter() {
                 item.expect("what was saved is read");
             }
             db.close().expect("closes");
         }
-        Err(error) => first::check_error(&error),
+        Err(error) => check_error(&error),
     }
 }
 
 /// The first byte: whether checksums are corrected, which database it is, and what is done with it.
-pub fn evendb(data: &[u8]) {
+pub fn directory(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
-    let images = &*first::IMAGES;
+    let layout = usize::from(form >> 4 & 1);
+    let (images, variant) = (&IMAGES[layout], VARIANTS[layout]);
     let disk = images.disks[usize::from(form >> 1 & 1)].fork_state();
     damage(&disk, &mut input, form & 1 == 1);
     match form >> 2 & 3 {
-        2 => first::inspect(&disk),
-        3 => repair(&disk),
-        _ => first::live(&disk, Some(&images.put).filter(|_| form & 1 == 0)),
-    }
-}
-
-/// The same checks for the second engine.
-pub fn flsm(data: &[u8]) {
-    let mut input = Input(data);
-    let form = input.byte();
-    let images = &*second::IMAGES;
-    let disk = images.disks[usize::from(form >> 1 & 1)].fork_state();
-    damage(&disk, &mut input, form & 1 == 1);
-    match form >> 2 & 1 {
-        1 => second::inspect(&disk),
-        _ => second::live(&disk, Some(&images.put).filter(|_| form & 1 == 0)),
+        2 => inspect(&disk),
+        3 => repair(&disk, variant),
+        _ => live(&disk, variant, Some(&images.put).filter(|_| form & 1 == 0)),
     }
 }

@@ -69,14 +69,14 @@ const fn format(name: &'static str, bytes_max: usize, target: fn(&[u8])) -> Targ
 
 const fn engine(name: &'static str, bytes_max: usize, target: fn(&[u8])) -> Target {
     Target {
-        slowness: 40,
+        slowness: 20,
         memory_bytes_max: ENGINE_BYTES_MAX,
         ..format(name, bytes_max, target)
     }
 }
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 15] = [
     format("table", 4096, tables::table),
     format("block", 1024, tables::block),
     format("filter", 512, tables::filter),
@@ -86,8 +86,6 @@ pub const TARGETS: [Target; 19] = [
     format("commit-log", 2048, logs::commit_log),
     format("value-extent", 1024, logs::value_extent),
     format("trace", 2048, traces::trace),
-    format("flsm-manifest", 2048, manifests::flsm_manifest),
-    format("flsm-log", 2048, logs::flsm_log),
     format("keys", 256, keys::keys),
     format("inputs", 512, inputs::inputs),
     format("small-files", 1024, small_files::small_files),
@@ -95,10 +93,8 @@ pub const TARGETS: [Target; 19] = [
         slowness: 10,
         ..format("models", 8192, models::models)
     },
-    engine("directory", 512, directory::evendb),
-    engine("flsm-directory", 512, directory::flsm),
-    engine("programs", 1024, programs::evendb),
-    engine("flsm-programs", 1024, programs::flsm),
+    engine("directory", 512, directory::directory),
+    engine("programs", 1024, programs::programs),
 ];
 
 impl Target {

@@ -1,7 +1,6 @@
-//! Logs, and the files beside them: the first engine's commit log, value extents and values apart;
-//! the second engine's logs.
+//! The commit log, and the files beside it: value extents and values apart.
 
-use crate::bytes::{Input, MemoryFile, check_error, frames_of, reseal_frames};
+use crate::bytes::{Input, MemoryFile};
 use evendb::fuzzing::{Life, Record, recover, seal_ring, survey, writes};
 use evendb_storage::vfs::{SimVfs, Vfs};
 use evendb_storage::{Apart, ErrorKind, codec};
@@ -164,61 +163,6 @@ fn value_apart(vfs: &dyn Vfs, dir: &Path, bytes: &[u8], facts: &Told) {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
             assert_ne!(told, right, "what verifies is given");
-        }
-    }
-}
-
-/// The number of the first log of the second engine that is fuzzed.
-pub(crate) const LOG: u64 = 11;
-
-/// Up to three logs of the second engine, each after its length. The first byte says whether the
-/// checksums of their frames are corrected.
-pub fn flsm_log(data: &[u8]) {
-    let mut input = Input(data);
-    let form = input.byte();
-    let (vfs, dir) = (SimVfs::new(1), Path::new("/"));
-    let mut numbers = Vec::new();
-    for number in LOG..LOG + 3 {
-        let bytes = input.slice();
-        if bytes.is_empty() {
-            continue;
-        }
-        let bytes = match form & 1 {
-            0 => bytes.to_vec(),
-            _ => reseal_frames(bytes, number),
-        };
-        let frames = frames_of(&bytes, number);
-        if let Some((first, groups)) = frames.split_first() {
-            check_one_form(first, evendb_flsm::fuzzing::begin_again(first));
-            for payload in groups {
-                check_one_form(payload, evendb_flsm::fuzzing::group_again(payload));
-            }
-        }
-        vfs.write_file(&dir.join(format!("LOG-{number:06}")), bytes);
-        numbers.push(number);
-    }
-    match evendb_flsm::fuzzing::replay(&vfs, dir, &numbers) {
-        Ok((groups, last, given_up)) => {
-            let mut next = 1;
-            for (first, writes) in &groups {
-                assert!(*first >= next && !writes.is_empty(), "versions ascend");
-                next = first + (writes.len() as u64 - 1);
-                assert!(*first <= next && next <= last);
-                next = next.saturating_add(1);
-            }
-            assert!(given_up.iter().all(|number| numbers.contains(number)));
-        }
-        Err(error) => check_error(&error),
-    }
-}
-
-/// A payload that is decoded and encoded again has only one form, except for varints.
-fn check_one_form(payload: &[u8], again: Option<Vec<u8>>) {
-    if let Some(again) = again {
-        assert!(again.len() <= payload.len(), "no form is shorter");
-        if again.len() == payload.len() {
-            let is_begin = payload.len() == 28 && again[4..12] == [0; 8];
-            assert!(is_begin || again == payload, "one content has one form");
         }
     }
 }

@@ -1,10 +1,8 @@
-//! Manifests, and `CURRENT`, of both engines.
+//! Manifests, and `CURRENT`.
 
 use crate::bytes::{Input, check_error, frames_of, reseal_frames};
 use evendb_storage::codec::checksum;
-use evendb_storage::vfs::SimVfs;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The number of every manifest that is fuzzed.
 pub(crate) const ID: u64 = 7;
@@ -27,7 +25,7 @@ fn check_again(payload: &[u8], again: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     }
 }
 
-/// The first engine's manifest. The state after all edits can be written as one edit, and then
+/// A manifest. The state after all edits can be written as one edit, and then
 /// stays the same. (The first time, lives of the database may be left out, if there are too many.)
 pub fn manifest(data: &[u8]) {
     let edits = edits(data);
@@ -42,28 +40,7 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// The second engine's manifest, in the same way.
-pub fn flsm_manifest(data: &[u8]) {
-    let edits = edits(data);
-    for payload in &edits {
-        check_again(payload, evendb_flsm::fuzzing::edit_again);
-    }
-    let payloads: Vec<&[u8]> = edits.iter().map(Vec::as_slice).collect();
-    let state_of = |payloads: &[&[u8]]| {
-        let vfs = Arc::new(SimVfs::new(1));
-        evendb_flsm::fuzzing::state_of(vfs, Path::new("/db"), payloads)
-    };
-    match state_of(&payloads) {
-        Ok(whole) => {
-            let again = state_of(&[&whole]).ok();
-            assert_eq!(again, Some(whole), "a state that was written anew");
-        }
-        Err(error) => check_error(&error),
-    }
-}
-
-/// `CURRENT` of either engine, as the first byte says, with a checksum that is corrected or is not.
-/// A file of one engine is never taken for one of the other.
+/// `CURRENT`, with a checksum that is corrected or is not, as the first byte says.
 pub fn current(data: &[u8]) {
     let mut input = Input(data);
     let form = input.byte();
@@ -74,10 +51,7 @@ pub fn current(data: &[u8]) {
         *crc = checksum(0, &[covered]).to_le_bytes();
     }
     let path = Path::new("CURRENT");
-    let first = evendb::fuzzing::current(path, &bytes);
-    let second = evendb_flsm::fuzzing::current(path, &bytes);
-    assert!(first.is_err() || second.is_err(), "it is of one engine");
-    match first {
+    match evendb::fuzzing::current(path, &bytes) {
         Ok((id, verified, closed, is_newest)) => {
             let again = evendb::fuzzing::current_bytes(id, verified, closed);
             let read = evendb::fuzzing::current(path, &again);
@@ -85,13 +59,6 @@ pub fn current(data: &[u8]) {
             // Unknown flags are passed over.
             let is_plain = bytes[25..28] == [0; 3] && bytes[24] <= 1;
             assert!(!is_newest || !is_plain || again == bytes, "it has one form");
-        }
-        Err(error) => check_error(&error),
-    }
-    match second {
-        Ok((manifest, verified)) => {
-            let again = evendb_flsm::fuzzing::current_bytes(manifest, verified);
-            assert_eq!(again, bytes, "it has one form");
         }
         Err(error) => check_error(&error),
     }

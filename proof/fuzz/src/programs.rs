@@ -1,10 +1,11 @@
-//! Programs of operations, on either engine. Their answers are compared with those of an ordered
-//! map. The first byte chooses options; each operation is a byte and its arguments. Limits are
-//! small enough that flushes, splits and compactions happen within a program.
+//! Programs of operations. Their answers are compared with those of an ordered map. The first byte
+//! chooses options, and one bit of it the layout; each operation is a byte and its arguments.
+//! Limits are small enough that flushes, splits and compactions happen within a program.
 //!
-//! The first engine works without threads, so a program always does the same.
+//! The engine works without threads, so a program always does the same.
 
 use crate::bytes::Input;
+use evendb::{Compression, Db, Durability, Layout, LogSearch, Options, Snapshot, Value};
 use evendb_storage::vfs::SimVfs;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,147 +21,108 @@ const OPERATIONS_MAX: usize = 160;
 const SNAPSHOTS: usize = 2;
 
 /// A database for programs. Every call succeeds.
-pub(crate) trait Database: Sized {
-    /// A snapshot for reads.
-    type Moment;
+pub(crate) struct Database(Db);
+
+impl Database {
     /// Opens the database with options that the number chooses.
-    fn open(vfs: &SimVfs, variant: u8) -> Self;
-    fn put(&self, key: &[u8], value: &[u8]);
-    fn delete(&self, key: &[u8]);
-    /// Makes all writes at once.
-    fn batch(&self, writes: &[(Vec<u8>, Option<Vec<u8>>)]);
-    fn get(&self, moment: Option<&Self::Moment>, key: &[u8]) -> Option<Vec<u8>>;
-    fn scan(
-        &self,
-        moment: Option<&Self::Moment>,
-        limits: &Limits,
-        back: bool,
-        most: usize,
-    ) -> Pairs;
-    fn moment(&self) -> Self::Moment;
-    fn flush(&self);
-    fn settle(&self);
-    fn compact(&self);
-    /// Deletes a range of keys; false if it has no such thing.
-    fn delete_range(&self, limits: &Limits) -> bool;
-    fn close(self);
-}
-
-macro_rules! database {
-    ($engine:ident, $options:expr, $delete_range:expr) => {
-        impl Database for $engine::Db {
-            type Moment = $engine::Snapshot;
-
-            fn open(vfs: &SimVfs, variant: u8) -> Self {
-                let options: $engine::Options = $options(variant);
-                let options = options.vfs(Arc::new(vfs.clone()));
-                options.open(DIR).expect("opens")
-            }
-
-            fn put(&self, key: &[u8], value: &[u8]) {
-                $engine::Db::put(self, key, value).expect("puts");
-            }
-
-            fn delete(&self, key: &[u8]) {
-                $engine::Db::delete(self, key).expect("deletes");
-            }
-
-            fn batch(&self, writes: &[(Vec<u8>, Option<Vec<u8>>)]) {
-                let mut batch = $engine::Db::batch(self);
-                let keyspace = self.default_keyspace();
-                for (key, value) in writes {
-                    match value {
-                        Some(value) => batch.put(keyspace, key, value),
-                        None => batch.delete(keyspace, key),
-                    };
-                }
-                batch.commit().expect("commits");
-            }
-
-            fn get(&self, moment: Option<&Self::Moment>, key: &[u8]) -> Option<Vec<u8>> {
-                let value = match moment {
-                    Some(moment) => moment.get(self.default_keyspace(), key),
-                    None => $engine::Db::get(self, key),
-                };
-                value.expect("gets").map(|value| value.to_vec())
-            }
-
-            fn scan(
-                &self,
-                moment: Option<&Self::Moment>,
-                limits: &Limits,
-                back: bool,
-                most: usize,
-            ) -> Pairs {
-                let iter = match moment {
-                    Some(moment) => moment.range(self.default_keyspace(), limits.clone()),
-                    None => self.range(limits.clone()),
-                };
-                let pair = |item: $engine::Result<($engine::Value, $engine::Value)>| {
-                    let (key, value) = item.expect("scans");
-                    (key.to_vec(), value.to_vec())
-                };
-                match back {
-                    true => iter.rev().take(most).map(pair).collect(),
-                    false => iter.take(most).map(pair).collect(),
-                }
-            }
-
-            fn moment(&self) -> Self::Moment {
-                self.snapshot().expect("takes a snapshot")
-            }
-
-            fn flush(&self) {
-                $engine::Db::flush(self).expect("flushes");
-            }
-
-            fn settle(&self) {
-                self.settle_debt().expect("settles");
-            }
-
-            fn compact(&self) {
-                $engine::Db::compact(self).expect("compacts");
-            }
-
-            fn delete_range(&self, limits: &Limits) -> bool {
-                $delete_range(self, limits)
-            }
-
-            fn close(self) {
-                $engine::Db::close(self).expect("closes");
-            }
-        }
-    };
-}
-
-database!(
-    evendb,
-    evendb_options,
-    |db: &evendb::Db, limits: &Limits| {
-        db.delete_range(limits.clone()).expect("deletes a range");
-        true
+    pub(crate) fn open(vfs: &SimVfs, variant: u8) -> Database {
+        let options = options(variant).vfs(Arc::new(vfs.clone()));
+        Database(options.open(DIR).expect("opens"))
     }
-);
-database!(
-    evendb_flsm,
-    flsm_options,
-    |_: &evendb_flsm::Db, _: &Limits| false
-);
 
-/// Options of the first engine for tiny databases.
-pub(crate) fn evendb_options(variant: u8) -> evendb::Options {
-    use evendb::{Compression, Durability, LogSearch, Options};
-    let level = [Durability::Relaxed, Durability::Process, Durability::Sync][variant as usize % 3];
+    pub(crate) fn put(&self, key: &[u8], value: &[u8]) {
+        self.0.put(key, value).expect("puts");
+    }
+
+    pub(crate) fn delete(&self, key: &[u8]) {
+        self.0.delete(key).expect("deletes");
+    }
+
+    /// Makes all writes at once.
+    fn batch(&self, writes: &[(Vec<u8>, Option<Vec<u8>>)]) {
+        let mut batch = self.0.batch();
+        let keyspace = self.0.default_keyspace();
+        for (key, value) in writes {
+            match value {
+                Some(value) => batch.put(keyspace, key, value),
+                None => batch.delete(keyspace, key),
+            };
+        }
+        batch.commit().expect("commits");
+    }
+
+    fn get(&self, moment: Option<&Snapshot>, key: &[u8]) -> Option<Vec<u8>> {
+        let value = match moment {
+            Some(moment) => moment.get(self.0.default_keyspace(), key),
+            None => self.0.get(key),
+        };
+        value.expect("gets").map(|value| value.to_vec())
+    }
+
+    fn scan(&self, moment: Option<&Snapshot>, limits: &Limits, back: bool, most: usize) -> Pairs {
+        let iter = match moment {
+            Some(moment) => moment.range(self.0.default_keyspace(), limits.clone()),
+            None => self.0.range(limits.clone()),
+        };
+        let pair = |item: evendb::Result<(Value, Value)>| {
+            let (key, value) = item.expect("scans");
+            (key.to_vec(), value.to_vec())
+        };
+        match back {
+            true => iter.rev().take(most).map(pair).collect(),
+            false => iter.take(most).map(pair).collect(),
+        }
+    }
+
+    fn moment(&self) -> Snapshot {
+        self.0.snapshot().expect("takes a snapshot")
+    }
+
+    pub(crate) fn flush(&self) {
+        self.0.flush().expect("flushes");
+    }
+
+    pub(crate) fn settle(&self) {
+        self.0.settle_debt().expect("settles");
+    }
+
+    fn compact(&self) {
+        self.0.compact().expect("compacts");
+    }
+
+    fn delete_range(&self, limits: &Limits) {
+        let deleted = self.0.delete_range(limits.clone());
+        deleted.expect("deletes a range");
+    }
+
+    pub(crate) fn close(self) {
+        self.0.close().expect("closes");
+    }
+}
+
+/// The bit of a variant that chooses guards for a database that is made.
+pub(crate) const GUARDS: u8 = 128;
+
+/// Options for tiny databases. Those that a variant chooses for chunks and for guards share bits.
+pub(crate) fn options(variant: u8) -> Options {
+    let levels = [Durability::Relaxed, Durability::Process, Durability::Sync];
+    let level = levels[usize::from(variant & !GUARDS) % levels.len()];
+    let layout = match variant & GUARDS {
+        0 => Layout::Chunks,
+        _ => Layout::Guards,
+    };
     let options = Options::new()
         .memory_budget(1 << 20)
         .workers(0)
-        .durability(level);
+        .durability(level)
+        .layout(layout);
     let options = options.advanced(|advanced| {
         let apart = (variant & 8 == 8).then_some(60);
         let search = match variant & 16 {
             0 => LogSearch::Index,
             _ => LogSearch::Bloom { split_factor: 4 },
         };
+        let runs = 1 + usize::from(variant >> 2 & 3);
         advanced
             .commit_log_bytes(64 << 10)
             .chunk_bytes(1024)
@@ -170,36 +132,19 @@ pub(crate) fn evendb_options(variant: u8) -> evendb::Options {
             .value_file_bytes(4096)
             .log_search(search)
             .row_cache(variant & 32 == 0)
+            .guards(|guards| {
+                guards
+                    .max_files_per_guard(runs)
+                    .level0_runs(2, 6)
+                    .last_guard_bytes(600)
+                    .table_bytes_max(4 << 10)
+                    .parallel_seeks(false)
+            })
     });
     match variant & 64 {
         0 => options,
         _ => options.compression(Compression::Lz4),
     }
-}
-
-/// Options of the second engine for tiny databases.
-pub(crate) fn flsm_options(variant: u8) -> evendb_flsm::Options {
-    use evendb_flsm::{Compression, Durability, Options};
-    let level = [Durability::Relaxed, Durability::Process, Durability::Sync][variant as usize % 3];
-    let options = Options::new().memory_budget(1 << 20).durability(level);
-    options.advanced(|advanced| {
-        let compression = match variant & 64 {
-            0 => Compression::None,
-            _ => Compression::Lz4,
-        };
-        advanced
-            .write_buffer_bytes(4096)
-            .last_guard_bytes(600)
-            .table_bytes_max(4 << 10)
-            .max_files_per_guard(1 + usize::from(variant >> 2 & 3))
-            .level0_tables(2, 4, 6)
-            .block_bytes(256)
-            .filter_bits_per_key(if variant & 16 == 0 { 10 } else { 0 })
-            .parallel_seeks(false)
-            .compaction_threads(1)
-            .cache_bytes(if variant & 32 == 0 { 8 << 10 } else { 0 })
-            .compression(compression)
-    })
 }
 
 /// A few keys. Some of them are the beginnings of others.
@@ -242,18 +187,18 @@ fn within(map: &Map, limits: &Limits) -> Pairs {
 }
 
 /// A program under way.
-struct Run<D: Database> {
+struct Run {
     vfs: SimVfs,
     /// None only while it is opened again.
-    db: Option<D>,
+    db: Option<Database>,
     map: Map,
-    moments: [Option<(D::Moment, Map)>; SNAPSHOTS],
+    moments: [Option<(Snapshot, Map)>; SNAPSHOTS],
     /// Makes all values different.
     written: u64,
 }
 
-impl<D: Database> Run<D> {
-    fn db(&self) -> &D {
+impl Run {
+    fn db(&self) -> &Database {
         self.db.as_ref().expect("it is open")
     }
 
@@ -288,7 +233,7 @@ impl<D: Database> Run<D> {
     }
 
     /// A moment that the byte chooses, with its map; or the present.
-    fn seen(&self, choice: u8) -> (Option<&D::Moment>, &Map) {
+    fn seen(&self, choice: u8) -> (Option<&Snapshot>, &Map) {
         match &self.moments[usize::from(choice) % SNAPSHOTS] {
             Some((moment, map)) if choice & 128 == 128 => (Some(moment), map),
             _ => (None, &self.map),
@@ -328,15 +273,14 @@ impl<D: Database> Run<D> {
         if let Some(db) = self.db.take() {
             db.close();
         }
-        self.db = Some(D::open(&self.vfs, variant));
+        self.db = Some(Database::open(&self.vfs, variant));
     }
 
     fn delete_range(&mut self, input: &mut Input<'_>) {
         let limits = limits(input);
-        if self.db().delete_range(&limits) {
-            for (key, _) in within(&self.map, &limits) {
-                self.map.remove(&key);
-            }
+        self.db().delete_range(&limits);
+        for (key, _) in within(&self.map, &limits) {
+            self.map.remove(&key);
         }
     }
 
@@ -386,12 +330,13 @@ impl<D: Database> Run<D> {
     }
 }
 
-fn program<D: Database>(data: &[u8]) {
+/// See the module.
+pub fn programs(data: &[u8]) {
     let mut input = Input(data);
     let variant = input.byte();
     let vfs = SimVfs::new(1);
-    let mut run = Run::<D> {
-        db: Some(D::open(&vfs, variant)),
+    let mut run = Run {
+        db: Some(Database::open(&vfs, variant)),
         vfs,
         map: Map::new(),
         moments: [const { None }; SNAPSHOTS],
@@ -406,14 +351,4 @@ fn program<D: Database>(data: &[u8]) {
     run.check_all();
     run.reopen(variant);
     run.check_all();
-}
-
-/// The first engine.
-pub fn evendb(data: &[u8]) {
-    program::<evendb::Db>(data);
-}
-
-/// The second engine.
-pub fn flsm(data: &[u8]) {
-    program::<evendb_flsm::Db>(data);
 }

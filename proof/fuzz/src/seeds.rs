@@ -6,7 +6,7 @@
 //! input.
 
 use crate::bytes::framed;
-use crate::programs::{DIR, Database};
+use crate::programs::{DIR, Database, GUARDS};
 use crate::tables::ID;
 use crate::{Target, logs, manifests, models, small_files};
 use evendb_model::from_analysis::{self, Known};
@@ -38,22 +38,17 @@ pub fn of(target: &Target) -> Vec<Vec<u8>> {
         "block" => vec![block(3, 2), block(20, 4)],
         "filter" => filter_seeds(),
         "run" => run_seeds(),
-        "manifest" => with_forms(&[manifest_of::<evendb::Db>(manifests::ID)]),
-        "flsm-manifest" => with_forms(&[manifest_of::<evendb_flsm::Db>(manifests::ID)]),
-        "current" => with_forms(&[
-            evendb::fuzzing::current_bytes(7, 100, true),
-            evendb_flsm::fuzzing::current_bytes(7, 100),
-        ]),
+        "manifest" => with_forms(&[manifest_of(9), manifest_of(9 | GUARDS)]),
+        "current" => with_forms(&[evendb::fuzzing::current_bytes(7, 100, true)]),
         "commit-log" => commit_log_seeds(),
         "value-extent" => value_extent_seeds(),
         "trace" => trace_seeds(),
-        "flsm-log" => flsm_log_seeds(),
         "keys" => key_seeds(),
         "inputs" => input_seeds(),
         "small-files" => small_file_seeds(),
         "models" => model_seeds(),
-        "directory" | "flsm-directory" => directory_seeds(),
-        "programs" | "flsm-programs" => program_seeds(),
+        "directory" => directory_seeds(),
+        "programs" => program_seeds(),
         _ => Vec::new(),
     }
 }
@@ -188,10 +183,11 @@ fn run_seeds() -> Vec<Vec<u8>> {
     [0, 1, 2, 3].map(|form| files(form, &runs)).to_vec()
 }
 
-/// The frames of the manifest of a small database, changed to those of a manifest with this number.
-fn manifest_of<D: Database>(id: u64) -> Vec<u8> {
+/// The frames of the manifest of a small database with options of this variant, changed to those of
+/// a manifest with the number of all that are fuzzed.
+fn manifest_of(variant: u8) -> Vec<u8> {
     let disk = SimVfs::new(2);
-    let db = D::open(&disk, 9);
+    let db = Database::open(&disk, variant);
     for number in 0..60 {
         db.put(format!("key{number:03}").as_bytes(), &[number; 50]);
         if number % 25 == 0 {
@@ -206,7 +202,7 @@ fn manifest_of<D: Database>(id: u64) -> Vec<u8> {
         Some((own, disk.read_file(&Path::new(DIR).join(name))))
     });
     let (own, bytes) = manifests.next().expect("it has a manifest");
-    framed(id, &crate::bytes::frames_of(&bytes, own))
+    framed(manifests::ID, &crate::bytes::frames_of(&bytes, own))
 }
 
 /// Records, each with a length and a kind. The target corrects the rest.
@@ -308,31 +304,6 @@ fn rocksdb() -> Vec<u8> {
     );
     record(2, b"");
     out
-}
-
-/// Three logs that follow one another.
-fn flsm_log_seeds() -> Vec<Vec<u8>> {
-    let group = |first: u64| {
-        let mut payload = [first.to_le_bytes(), 0_u64.to_le_bytes()].concat();
-        payload.extend_from_slice(&2_u32.to_le_bytes());
-        payload.extend_from_slice(b"\x01\x00\x03key\x05value\x00\x00\x03key");
-        payload
-    };
-    let begin = |previous: u64, end: u64| {
-        let numbers = [previous, end, 0].map(u64::to_le_bytes).concat();
-        [&1_u32.to_le_bytes()[..], &numbers].concat()
-    };
-    let mut all = Vec::new();
-    let (mut before, mut end) = (0, 0);
-    for (at, number) in (0..).zip(logs::LOG..logs::LOG + 3) {
-        let log = framed(
-            number,
-            &[begin(before, end), group(1 + 4 * at), group(3 + 4 * at)],
-        );
-        (before, end) = (number, log.len() as u64);
-        all.push(log);
-    }
-    [0, 1].map(|form| files(form, &all)).to_vec()
 }
 
 fn key_seeds() -> Vec<Vec<u8>> {
@@ -512,7 +483,7 @@ fn analysis() -> Document {
 
 /// Every form, with damage to each file in turn.
 fn directory_seeds() -> Vec<Vec<u8>> {
-    let inputs = (0..16_u8).flat_map(|form| {
+    let inputs = (0..32_u8).flat_map(|form| {
         (0..8_u8).map(move |what| {
             vec![
                 form,

@@ -307,7 +307,7 @@ pub fn filter(data: &[u8]) {
     }
 }
 
-/// The log of a chunk of the first engine: runs in one container, oldest first. For each of them,
+/// The log of a chunk: runs in one container, oldest first. For each of them,
 /// its own answer is compared with that of the log's search.
 pub fn run(data: &[u8]) {
     let mut input = Input(data);

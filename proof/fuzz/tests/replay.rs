@@ -149,16 +149,12 @@ replays!(
     commit_log "commit-log",
     value_extent "value-extent",
     trace "trace",
-    flsm_manifest "flsm-manifest",
-    flsm_log "flsm-log",
     keys "keys",
     inputs "inputs",
     small_files "small-files",
     models "models",
     directory "directory",
-    flsm_directory "flsm-directory",
     programs "programs",
-    flsm_programs "flsm-programs",
 );
 
 #[test]

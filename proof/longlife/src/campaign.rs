@@ -1,4 +1,4 @@
-//! [`Campaign`]: lives of one engine, in order in this process, with a look at the standard
+//! [`Campaign`]: lives in order in this process, with a look at the standard
 //! database between any two.
 //!
 //! Life `n` of a seed does not depend on earlier lives, so a fault is replayed by the seed and the
@@ -163,8 +163,8 @@ impl Campaign {
     ///
     /// # Errors
     /// If the rig itself fails.
-    pub fn run<S: Store>(&self) -> Result<bool, String> {
-        let mut rows = Rows::new(S::sizes(), self.seed);
+    pub fn run(&self) -> Result<bool, String> {
+        let mut rows = Rows::new(Store::sizes(), self.seed);
         let mut tally = Tally::new(&rows.sizes);
         let mut seen = Seen::default();
         let clock = Arc::new(Clock::default());
@@ -174,15 +174,11 @@ impl Campaign {
         let mut lives = 0;
         while !self.is_over(lives, &began) && seen.faults.len() < FAULTS_MAX {
             let life = self.first + lives;
-            let place = format!(
-                "{} --seed {} --first-life {life} --lives 1",
-                S::NAME,
-                self.seed
-            );
+            let place = format!("--seed {} --first-life {life} --lives 1", self.seed);
             watchdog.begin(format!("{place}: the look before it"));
-            seen.look::<S>(self, &clock, life, lives % WATCH_EVERY == 0)?;
+            seen.look(self, &clock, life, lives % WATCH_EVERY == 0)?;
             watchdog.begin(place.clone());
-            match self.live::<S>(life, &rows.of_life(life), &mut tally) {
+            match self.live(life, &rows.of_life(life), &mut tally) {
                 Ok(()) => tally.lives += 1,
                 Err(what) => {
                     let what = format!("{place}: {what}");
@@ -195,40 +191,39 @@ impl Campaign {
             lives += 1;
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
-                println!("{}", tally.row(S::NAME, began.spent(), seen.faults.len()));
+                println!("{}", tally.row(began.spent(), seen.faults.len()));
             }
         }
         watchdog.begin("the last look".to_owned());
-        seen.look::<S>(self, &clock, self.first + lives, true)?;
+        seen.look(self, &clock, self.first + lives, true)?;
         drop(watchdog);
-        let is_flat = self.tell_outcome::<S>(&seen, &tally, &began);
-        S::destroy(&self.standard()).map_err(|error| error.to_string())?;
+        let is_flat = self.tell_outcome(&seen, &tally, &began);
+        Store::destroy(&self.standard()).map_err(|error| error.to_string())?;
         Ok(seen.faults.is_empty() && is_flat)
     }
 
     /// Lives one life. The error is what was wrong in it.
-    fn live<S: Store>(&self, life: u64, rows: &[Row], tally: &mut Tally) -> Result<(), String> {
+    fn live(&self, life: u64, rows: &[Row], tally: &mut Tally) -> Result<(), String> {
         let (seed, loses) = (seed_of(self.seed, life), self.plant == Some(Plant::Write));
         while self.plant == Some(Plant::Hang) {
             std::thread::park();
         }
-        Life::<S>::new(&self.site, self.size, seed, loses).live(life, rows, tally)
+        Life::new(&self.site, self.size, seed, loses).live(life, rows, tally)
     }
 
     /// Prints what came out, and judges the samples. Returns whether nothing has grown.
-    fn tell_outcome<S: Store>(&self, seen: &Seen, tally: &Tally, began: &Began) -> bool {
+    fn tell_outcome(&self, seen: &Seen, tally: &Tally, began: &Began) -> bool {
         let findings = judge(&seen.samples, &seen.rests);
         println!("\n{}", Tally::HEADS);
-        println!("{}\n", tally.row(S::NAME, began.spent(), seen.faults.len()));
+        println!("{}\n", tally.row(began.spent(), seen.faults.len()));
         println!("calls: {}\n", tally.calls_in_words());
         println!("{}", table(&seen.samples));
         println!("rests: {:?}", seen.rests);
         for finding in &findings {
-            println!("NOT FLAT {}: {finding}", S::NAME);
+            println!("NOT FLAT: {finding}");
         }
         println!(
-            "{} seed {} from life {}: {:.0} s, {} faults, {} findings of growth",
-            S::NAME,
+            "seed {} from life {}: {:.0} s, {} faults, {} findings of growth",
             self.seed,
             self.first,
             began.at.elapsed().as_secs_f64(),
@@ -314,7 +309,7 @@ impl Seen {
         }
     }
 
-    fn look<S: Store>(
+    fn look(
         &mut self,
         campaign: &Campaign,
         clock: &Arc<Clock>,
@@ -322,7 +317,7 @@ impl Seen {
         watch: bool,
     ) -> Result<(), String> {
         self.tell_open();
-        let (sample, rest) = look::<S>(&campaign.standard(), clock, round, watch)?;
+        let (sample, rest) = look(&campaign.standard(), clock, round, watch)?;
         self.samples.push(sample);
         self.rests.extend(rest);
         Ok(())

@@ -33,8 +33,8 @@ pub enum End {
 }
 
 impl End {
-    /// One of the ends that the engine has.
-    pub fn drawn<S: Store>(draw: &mut Draw) -> End {
+    /// Some end.
+    pub fn drawn(draw: &mut Draw) -> End {
         let all = [
             End::Closed,
             End::LetGo,
@@ -44,8 +44,7 @@ impl End {
             End::Copied,
             End::Restored,
         ];
-        let own = if S::RICH { &all[..] } else { &all[..5] };
-        draw.of(own)
+        draw.of(&all)
     }
 }
 
@@ -98,13 +97,13 @@ fn copy_quiet(dir: &Path, into: &Path) -> std::io::Result<bool> {
 ///
 /// # Errors
 /// In words.
-pub fn end<S: Store>(end: End, store: S, dir: &Path, beside: &Path) -> Result<End, String> {
+pub fn end(end: End, store: Store, dir: &Path, beside: &Path) -> Result<End, String> {
     let (next, backups) = (beside.join("next"), beside.join("backups"));
     let failed = |error: std::io::Error| error.to_string();
-    let close_and_take = |store: S, made: Answer<()>| -> Result<(), String> {
+    let close_and_take = |store: Store, made: Answer<()>| -> Result<(), String> {
         made.map_err(words)?;
         store.close().map_err(words)?;
-        S::destroy(dir).map_err(words)?;
+        Store::destroy(dir).map_err(words)?;
         fs::rename(&next, dir).map_err(failed)
     };
     match end {

@@ -24,11 +24,11 @@ pub const DISK_MORE: (u64, u64) = (5, 128 << 10);
 pub const BALLAST_MORE: u64 = 4 * (256 << 10);
 /// This number of further files may be in it, and be open.
 pub const FILES_MORE: u64 = 3;
-/// This number of further threads may run under load, and soon after it: threads of the first
+/// This number of further threads may run under load, and soon after it: threads of the
 /// engine begin when they are needed, and end when they have rested.
 pub const THREADS_MORE: u64 = 8;
-/// The highest number of bytes of a manifest: for little data, the first engine writes it anew from
-/// 4 MiB on, the second one from 1 MiB on.
+/// The highest number of bytes of a manifest: for little data, the engine writes it anew from
+/// 4 MiB on.
 pub const MANIFEST_MOST: u64 = 5 << 20;
 /// The share of a processor that an idle database may take, in thousandths.
 pub const IDLE_PROCESSOR: u64 = 20;

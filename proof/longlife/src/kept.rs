@@ -1,12 +1,10 @@
-//! Kept databases of earlier formats, with which lives begin: the texts that the engines' golden
+//! Kept databases of earlier formats, with which lives begin: the texts that the engine's golden
 //! tests read, and their content.
 
+#[path = "../../../store/evendb/tests/golden/contents.rs"]
+mod contents;
 #[path = "../../../store/evendb/tests/common/dumped.rs"]
 mod dumped;
-#[path = "../../../store/evendb/tests/golden/contents.rs"]
-mod even;
-#[path = "../../../store/flsm/tests/golden/contents.rs"]
-mod fragmented;
 
 use crate::content::Content;
 use crate::oracle::{Entry, Owner, Space};
@@ -41,41 +39,30 @@ fn holds(
 }
 
 macro_rules! kept_text {
-    ($engine:literal, $version:literal) => {
+    ($version:literal) => {
         include_str!(concat!(
-            "../../../store/",
-            $engine,
-            "/tests/golden/database_v",
+            "../../../store/evendb/tests/golden/database_v",
             $version,
             ".txt"
         ))
     };
 }
 
-/// The kept databases of the first engine. Its first format was never released, and is refused.
-pub fn of_even() -> Vec<Kept> {
-    let stays = even::STAYS_SECONDS * 1000;
+/// The kept databases. The first format was never released, and is refused.
+pub fn all() -> Vec<Kept> {
+    let stays = contents::STAYS_SECONDS * 1000;
     let until = |key: &[u8]| key.starts_with(b"until/").then_some(stays);
     let kept = |name, version, text| Kept {
         name,
         text,
-        holds: holds(even::expected(version), until),
+        holds: holds(contents::expected(version), until),
     };
     vec![
-        kept("format 2", '2', kept_text!("evendb", "2")),
-        kept("format 3", '3', kept_text!("evendb", "3")),
-        kept("format 4", '4', kept_text!("evendb", "4")),
-        kept("format 5", '5', kept_text!("evendb", "5")),
+        kept("format 2", '2', kept_text!("2")),
+        kept("format 3", '3', kept_text!("3")),
+        kept("format 4", '4', kept_text!("4")),
+        kept("format 5", '5', kept_text!("5")),
     ]
-}
-
-/// The kept databases of the second engine.
-pub fn of_fragmented() -> Vec<Kept> {
-    vec![Kept {
-        name: "format 1",
-        text: kept_text!("flsm", "1"),
-        holds: holds(fragmented::expected(), |_| None),
-    }]
 }
 
 impl Kept {
@@ -97,18 +84,16 @@ mod tests {
     use super::*;
 
     /// The number of texts for formats from this one on.
-    fn texts(engine: &str, first: u32) -> usize {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../store");
-        let golden = golden.join(engine).join("tests/golden");
+    fn texts(first: u32) -> usize {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../store/evendb/tests/golden");
         let is_there = |version: u32| golden.join(format!("database_v{version}.txt")).exists();
         (first..).take_while(|version| is_there(*version)).count()
     }
 
     #[test]
     fn every_kept_database_begins_a_life() {
-        assert_eq!(of_even().len(), texts("evendb", 2));
-        assert_eq!(of_fragmented().len(), texts("flsm", 1));
-        for kept in of_even().iter().chain(&of_fragmented()) {
+        assert_eq!(all().len(), texts(2));
+        for kept in all() {
             assert!(kept.holds.map(Space::Default).len() > 30, "{}", kept.name);
         }
     }

@@ -1,6 +1,6 @@
-//! Long lives: databases of both engines that are opened again and again in one process, by random
-//! programs with oracles, under every pair of options. At the end the process and the disk must be
-//! as they were.
+//! Long lives: databases with keyspaces of both layouts, which are opened again and again in one
+//! process, by random programs with oracles, under every pair of options. At the end the process
+//! and the disk must be as they were.
 //!
 //! ```text
 //!   campaign:  look at the standard database, life 0, look, life 1, look ...
@@ -19,7 +19,7 @@
 //! * `life` - openings of one database. `tally` - what was done. `ends` - how an opening ends.
 //!   `room` - a file system that gets full.
 //! * `program` - what a thread does. `together` - what all threads share.
-//! * `store` - both engines. `kept` - databases of earlier formats.
+//! * `store` - the database. `kept` - databases of earlier formats.
 //! * `oracle` - what must be there. `content` - values. `options`, `covering` - rows of options.
 //!   `time`, `process` - the clock; what the process takes.
 //!

@@ -49,7 +49,7 @@ pub struct Size {
 }
 
 /// See the module.
-pub struct Life<'a, S: Store> {
+pub struct Life<'a> {
     site: &'a Site,
     size: Size,
     draw: Draw,
@@ -58,7 +58,7 @@ pub struct Life<'a, S: Store> {
     /// The latest time that the database was told in its life.
     latest: u64,
     counts: evendb::Merges,
-    hands: [Hand<S>; THREADS],
+    hands: [Hand; THREADS],
     before: Option<Row>,
     loses: bool,
 }
@@ -84,9 +84,9 @@ fn sequence(draw: &mut Draw, opening: u64, may_fill: bool) -> Vec<Phase> {
     }
 }
 
-impl<'a, S: Store> Life<'a, S> {
+impl<'a> Life<'a> {
     /// A life that has not begun. One that `loses` writes must end in a fault.
-    pub fn new(site: &'a Site, size: Size, seed: u64, loses: bool) -> Life<'a, S> {
+    pub fn new(site: &'a Site, size: Size, seed: u64, loses: bool) -> Life<'a> {
         Life {
             site,
             size,
@@ -108,7 +108,7 @@ impl<'a, S: Store> Life<'a, S> {
     pub fn live(mut self, number: u64, rows: &[Row], tally: &mut Tally) -> Result<(), String> {
         let mut how = How::First;
         if number % 3 == 1
-            && let Some(kept) = S::kept().get((number / 3) as usize % S::kept().len())
+            && let Some(kept) = Store::kept().get((number / 3) as usize % Store::kept().len())
         {
             let holds = kept.lay_down(&self.dir);
             self.hands[0].owner = holds.map_err(|error| error.to_string())?;
@@ -120,7 +120,7 @@ impl<'a, S: Store> Life<'a, S> {
         }
         for (opening, row) in rows.iter().enumerate() {
             let lived = self.opening(opening as u64, row, how, tally);
-            lived.map_err(|what| format!("opening {opening} ({}): {what}", S::told(row)))?;
+            lived.map_err(|what| format!("opening {opening} ({}): {what}", Store::told(row)))?;
             if let Some(before) = self.before.replace(row.clone()) {
                 tally.successions.note(&before, row);
             }
@@ -128,7 +128,7 @@ impl<'a, S: Store> Life<'a, S> {
             tally.openings += 1;
             how = How::Again;
         }
-        S::destroy(&self.dir).map_err(words)?;
+        Store::destroy(&self.dir).map_err(words)?;
         match self.dir.exists() {
             true => Err("what is removed leaves files".to_owned()),
             false => Ok(()),
@@ -142,7 +142,7 @@ impl<'a, S: Store> Life<'a, S> {
         how: How,
         tally: &mut Tally,
     ) -> Result<(), String> {
-        let said = S::said(row);
+        let said = Store::said(row);
         if opening > 0 && self.draw.one_in(2) {
             self.jump();
             tally.jumps += 1;
@@ -153,7 +153,7 @@ impl<'a, S: Store> Life<'a, S> {
             looked.map_err(|what| format!("for reading only: {what}"))?;
             tally.read_only += 1;
         }
-        let mut store = S::open(&self.dir, row, &self.clock, how).map_err(words)?;
+        let mut store = Store::open(&self.dir, row, &self.clock, how).map_err(words)?;
         if opening == 0 {
             self.counts = said.merges;
         }
@@ -178,7 +178,7 @@ impl<'a, S: Store> Life<'a, S> {
         }
         self.compare(&store, rules.now, true)?;
         self.end(store, &said, rules, tally)?;
-        let findings = S::verify(&self.dir).map_err(words)?;
+        let findings = Store::verify(&self.dir).map_err(words)?;
         match findings.is_empty() {
             true => Ok(()),
             false => Err(format!("verify: {findings:?}")),
@@ -199,10 +199,7 @@ impl<'a, S: Store> Life<'a, S> {
     }
 
     /// The database is told the time.
-    fn tick(&self, store: &S) -> Result<(), Error> {
-        if !S::RICH {
-            return Ok(());
-        }
+    fn tick(&self, store: &Store) -> Result<(), Error> {
         let content = Content::Bytes(Vec::new());
         let key = vec![oracle::SHARED, b't'];
         let write = Write::Put(Space::Until, key, content, Lasting::For(1000 * YEAR));
@@ -211,7 +208,7 @@ impl<'a, S: Store> Life<'a, S> {
 
     /// The rules of a new opening. Everything is compared. Expired values that a clock set back
     /// makes visible again are accepted as found.
-    fn begin(&mut self, store: &S, said: &Said, may_write: bool) -> Result<Rules, String> {
+    fn begin(&mut self, store: &Store, said: &Said, may_write: bool) -> Result<Rules, String> {
         if may_write {
             self.tick(store).map_err(words)?;
         }
@@ -233,7 +230,7 @@ impl<'a, S: Store> Life<'a, S> {
     }
 
     /// One keyspace begins anew with each opening, another one now and then.
-    fn remake(&mut self, store: &mut S, opening: u64, row: &Row) -> Result<(), String> {
+    fn remake(&mut self, store: &mut Store, opening: u64, row: &Row) -> Result<(), String> {
         if opening == 0 {
             return Ok(());
         }
@@ -252,7 +249,7 @@ impl<'a, S: Store> Life<'a, S> {
 
     /// Opens it for reading only, and compares everything.
     fn look(&self, row: &Row) -> Result<(), String> {
-        let store = S::open(&self.dir, row, &self.clock, How::ReadOnly).map_err(words)?;
+        let store = Store::open(&self.dir, row, &self.clock, How::ReadOnly).map_err(words)?;
         let now = self.clock.millis();
         for space in SPACES {
             let found = store.scan(space, &Span::all(false)).map_err(words)?;
@@ -266,7 +263,7 @@ impl<'a, S: Store> Life<'a, S> {
         store.close().map_err(words)
     }
 
-    fn compare(&self, store: &S, now: u64, backward: bool) -> Result<(), String> {
+    fn compare(&self, store: &Store, now: u64, backward: bool) -> Result<(), String> {
         for space in SPACES {
             let mut found = store.scan(space, &Span::all(backward)).map_err(words)?;
             if backward {
@@ -275,10 +272,7 @@ impl<'a, S: Store> Life<'a, S> {
             self.compare_one(space, &found, now)?;
         }
         together::read(store)?;
-        match S::RICH {
-            true => together::read_accounts(store),
-            false => Ok(()),
-        }
+        together::read_accounts(store)
     }
 
     fn compare_one(&self, space: Space, found: &[Pair], now: u64) -> Result<(), String> {
@@ -289,7 +283,7 @@ impl<'a, S: Store> Life<'a, S> {
     /// Threads run their programs.
     fn phase(
         &mut self,
-        store: &S,
+        store: &Store,
         phase: Phase,
         rules: Rules,
         tally: &mut Tally,
@@ -321,7 +315,7 @@ impl<'a, S: Store> Life<'a, S> {
         Ok(())
     }
 
-    fn after(&mut self, store: &S, phase: Phase) -> Result<(), String> {
+    fn after(&mut self, store: &Store, phase: Phase) -> Result<(), String> {
         match phase {
             Phase::Shrink => {
                 store.settle().map_err(words)?;
@@ -340,11 +334,11 @@ impl<'a, S: Store> Life<'a, S> {
     /// everything goes on.
     fn full(
         &mut self,
-        store: S,
+        store: Store,
         row: &Row,
         rules: &mut Rules,
         tally: &mut Tally,
-    ) -> Result<S, String> {
+    ) -> Result<Store, String> {
         let Some(room) = &self.site.room else {
             return Ok(store);
         };
@@ -353,11 +347,11 @@ impl<'a, S: Store> Life<'a, S> {
         self.phase(&store, Phase::Full, *rules, tally)?;
         self.compare_full(&store, rules.now)?;
         let mut store = store;
-        let keeps = S::said(row).durability > Durability::Relaxed;
+        let keeps = Store::said(row).durability > Durability::Relaxed;
         if keeps && self.draw.one_in(3) {
             self.let_go();
             but_no_room(store.close())?;
-            let again = S::open(&self.dir, row, &self.clock, How::Again);
+            let again = Store::open(&self.dir, row, &self.clock, How::Again);
             let is_refused = again
                 .as_ref()
                 .is_err_and(|error| error.kind() == ErrorKind::NoSpace);
@@ -365,13 +359,13 @@ impl<'a, S: Store> Life<'a, S> {
                 room.give_back()?;
             }
             let again = match is_refused {
-                true => S::open(&self.dir, row, &self.clock, How::Again),
+                true => Store::open(&self.dir, row, &self.clock, How::Again),
                 false => again,
             };
             store = again.map_err(|error| format!("opening a full disk: {}", words(error)))?;
             room.give_back()?;
             with_patience(|| self.tick(&store))?;
-            *rules = self.begin(&store, &S::said(row), false)?;
+            *rules = self.begin(&store, &Store::said(row), false)?;
             tally.openings += 1;
         }
         room.give_back()?;
@@ -386,7 +380,7 @@ impl<'a, S: Store> Life<'a, S> {
     }
 
     /// On a full disk everything can be read as usual.
-    fn compare_full(&self, store: &S, now: u64) -> Result<(), String> {
+    fn compare_full(&self, store: &Store, now: u64) -> Result<(), String> {
         let compared = self.compare(store, now, false);
         compared.map_err(|what| format!("while the disk is full: {what}"))
     }
@@ -399,12 +393,12 @@ impl<'a, S: Store> Life<'a, S> {
 
     fn end(
         &mut self,
-        store: S,
+        store: Store,
         said: &Said,
         rules: Rules,
         tally: &mut Tally,
     ) -> Result<(), String> {
-        let end = End::drawn::<S>(&mut self.draw);
+        let end = End::drawn(&mut self.draw);
         // At the lowest level a kill loses writes that were not made durable.
         if said.durability == Durability::Relaxed || self.draw.one_in(2) {
             store.persist().map_err(words)?;

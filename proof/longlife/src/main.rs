@@ -1,18 +1,17 @@
 //! `long-life`: the campaign of long lives.
 //!
 //! ```console
-//! $ long-life --hours 2 --seed 7 --engine evendb      # two hours of processor time
-//! $ long-life --seconds 600                           # ten minutes, both engines
-//! $ long-life --seed 7 --engine flsm --first-life 42 --lives 1
+//! $ long-life --hours 2 --seed 7      # two hours of processor time
+//! $ long-life --seconds 600           # ten minutes
+//! $ long-life --seed 7 --first-life 42 --lives 1
 //! ```
 //! Ends with 0 if nothing went wrong and everything is flat, with 1 if not, with 2 if the rig
 //! failed.
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use evendb_longlife::campaign::{Budget, Campaign, Plant};
 use evendb_longlife::life::{Site, Size};
 use evendb_longlife::room::Room;
-use evendb_longlife::store::{Even, Fragmented};
 use evendb_powercut::system::{enter_namespace, try_namespace};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,22 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Engine {
-    Evendb,
-    Flsm,
-}
-
 #[derive(Parser)]
 #[command(about = "Lets databases live long in one process, and looks whether it stays as it was")]
 struct Cli {
-    /// The number of lives of each engine.
+    /// The number of lives.
     #[arg(long, group = "budget")]
     lives: Option<u64>,
-    /// The number of seconds, shared by the engines.
+    /// The number of seconds.
     #[arg(long, group = "budget")]
     seconds: Option<u64>,
-    /// The number of hours of processor time, shared by the engines.
+    /// The number of hours of processor time.
     #[arg(long, group = "budget")]
     hours: Option<f64>,
     /// The seed of all choices; how threads interleave depends on the machine, too.
@@ -44,9 +37,6 @@ struct Cli {
     /// The number of the first life.
     #[arg(long, default_value_t = 0)]
     first_life: u64,
-    /// Only these engines.
-    #[arg(long, value_delimiter = ',', default_value = "evendb,flsm")]
-    engine: Vec<Engine>,
     /// The directory of databases. Without it they lie in a small file system in memory, which is
     /// full now and then; with it no disk gets full.
     #[arg(long)]
@@ -104,7 +94,6 @@ fn run(cli: &Cli) -> Result<bool, String> {
         .inside
         .then(|| Room::mount(scratch.path()))
         .transpose()?;
-    let share = cli.engine.len() as f64;
     let campaign = Campaign {
         site: Site {
             dir: scratch.path().to_owned(),
@@ -113,8 +102,8 @@ fn run(cli: &Cli) -> Result<bool, String> {
         seed: cli.seed,
         first: cli.first_life,
         budget: match (cli.lives, cli.seconds, cli.hours) {
-            (_, Some(seconds), _) => Budget::Time(Duration::from_secs_f64(seconds as f64 / share)),
-            (_, _, Some(hours)) => Budget::Processor((hours * 3.6e6 / share) as u64),
+            (_, Some(seconds), _) => Budget::Time(Duration::from_secs(seconds)),
+            (_, _, Some(hours)) => Budget::Processor((hours * 3.6e6) as u64),
             (lives, ..) => Budget::Lives(lives.unwrap_or(20)),
         },
         size: Size {
@@ -126,12 +115,5 @@ fn run(cli: &Cli) -> Result<bool, String> {
         keep: cli.keep.clone(),
         interrupted,
     };
-    let mut is_well = true;
-    for engine in &cli.engine {
-        is_well &= match engine {
-            Engine::Evendb => campaign.run::<Even>()?,
-            Engine::Flsm => campaign.run::<Fragmented>()?,
-        };
-    }
-    Ok(is_well)
+    campaign.run()
 }

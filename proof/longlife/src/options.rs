@@ -1,10 +1,9 @@
-//! The options that may differ between two openings: a table of factors for each engine, each with
-//! its choices.
+//! The options that may differ between two openings: a table of factors, each with its choices.
 //!
 //! A factor has the name of the setter that it calls; the macro `factor` writes both. The name of
-//! an option of a keyspace begins with `keyspace.`. The tables are `store/even_options.rs` and
-//! `store/fragmented_options.rs`. Their tests read the engines' sources: a test fails if an option
-//! is in no table and not among the options that are left out for a reason.
+//! an option of guards begins with `guards.`, that of a keyspace with `keyspace.`. The table is
+//! `store/settings.rs`. Its tests read the engine's sources: a test fails if an option is neither
+//! in the table nor among the options that are left out for a reason.
 
 use crate::covering::Row;
 use std::fmt::Write;
@@ -22,32 +21,10 @@ pub struct Factor<S: 'static> {
 
 /// A factor of [`Choice`]s that call one setter of a part of the settings, each with its arguments.
 /// `default` stands for a choice that calls nothing:
-/// `factor!(advanced.block_bytes: default, "64" => (64), "1 MiB" => (1 << 20))`. A name alone is a
-/// factor that both engines have.
+/// `factor!(advanced.block_bytes: default, "64" => (64), "1 MiB" => (1 << 20))`.
 macro_rules! factor {
-    (durability) => {
-        Factor {
-            name: "durability",
-            choices: &[
-                ("relaxed", |s| s.durability(Durability::Relaxed)),
-                ("process", |s| s.durability(Durability::Process)),
-                ("sync", |s| s.durability(Durability::Sync)),
-            ],
-        }
-    };
-    (create_if_missing) => {
-        factor!(option.create_if_missing: "yes" => (true), "no" => (false))
-    };
-    (read_only) => {
-        Factor {
-            name: "read_only",
-            choices: &[
-                ("no", |s| s),
-                ("before", |s| Settings { read_only: true, ..s }),
-            ],
-        }
-    };
     (@name keyspace $setter:ident) => { concat!("keyspace.", stringify!($setter)) };
+    (@name guards $setter:ident) => { concat!("guards.", stringify!($setter)) };
     (@name $part:ident $setter:ident) => { stringify!($setter) };
     ($part:ident.$setter:ident: $($default:ident,)?
         $($(#[$when:meta])? $name:literal => ($($argument:expr),+)),+
@@ -90,7 +67,7 @@ pub fn told<S>(table: &[Factor<S>], row: &Row) -> String {
     text
 }
 
-/// Shared by the tests of both tables.
+/// What the tests of a table call.
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -85,7 +85,7 @@ fn put(space: Space, key: Vec<u8>, round: u64, number: u64) -> Write {
 }
 
 /// One thread's load: puts all its keys anew; keys that come and go; gets and scans.
-fn load<S: Store>(store: &S, thread: u64, round: u64, half: &Barrier) -> Result<(), String> {
+fn load(store: &Store, thread: u64, round: u64, half: &Barrier) -> Result<(), String> {
     let each = |numbers: std::ops::Range<u64>| -> Result<(), String> {
         for number in numbers {
             let space = space_of(number);
@@ -115,7 +115,7 @@ fn load<S: Store>(store: &S, thread: u64, round: u64, half: &Barrier) -> Result<
 ///
 /// # Errors
 /// In words.
-pub fn look<S: Store>(
+pub fn look(
     dir: &Path,
     clock: &Arc<Clock>,
     round: u64,
@@ -123,7 +123,7 @@ pub fn look<S: Store>(
 ) -> Result<(Sample, Option<Rest>), String> {
     let failed = |error: std::io::Error| format!("the standard database: {error}");
     let closed = usage().map_err(failed)?;
-    let store = S::open_standard(dir, clock).map_err(words)?;
+    let store = Store::open_standard(dir, clock).map_err(words)?;
     let half = Barrier::new(3);
     let (busy, done) = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)
@@ -151,7 +151,7 @@ pub fn look<S: Store>(
     };
     store.close().map_err(words)?;
     let whole = disk(dir).map_err(failed)?;
-    let store = S::open_standard(dir, clock).map_err(words)?;
+    let store = Store::open_standard(dir, clock).map_err(words)?;
     shrink(&store)?;
     tidy(&store)?;
     store.close().map_err(words)?;
@@ -165,7 +165,7 @@ pub fn look<S: Store>(
 }
 
 /// Does all work that is owed.
-fn tidy<S: Store>(store: &S) -> Result<(), String> {
+fn tidy(store: &Store) -> Result<(), String> {
     store.settle().map_err(words)?;
     store.compact().map_err(words)?;
     store.settle().map_err(words)?;
@@ -173,7 +173,7 @@ fn tidy<S: Store>(store: &S) -> Result<(), String> {
 }
 
 /// Deletes nine of ten keys.
-fn shrink<S: Store>(store: &S) -> Result<(), String> {
+fn shrink(store: &Store) -> Result<(), String> {
     for number in (0..KEYS).filter(|number| number % 10 != 0) {
         let space = space_of(number);
         let both = [0, 1].map(|thread| Write::Delete(space, key(thread, number)));

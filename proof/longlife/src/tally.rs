@@ -71,14 +71,14 @@ impl Tally {
     }
 
     /// The heads of the table.
-    pub const HEADS: &str = "| engine | hours of processor | lives, kept | openings, read only | programs | calls | full disks | jumps | killed, copied, restored | pairs of options | successions | wrong |\n|---|---|---|---|---|---|---|---|---|---|---|---|";
+    pub const HEADS: &str = "| hours of processor | lives, kept | openings, read only | programs | calls | full disks | jumps | killed, copied, restored | pairs of options | successions | wrong |\n|---|---|---|---|---|---|---|---|---|---|---|";
 
     /// A row of the table.
-    pub fn row(&self, engine: &str, processor_millis: u64, wrong: usize) -> String {
+    pub fn row(&self, processor_millis: u64, wrong: usize) -> String {
         let ends = |end| self.ends.get(&end).copied().unwrap_or_default();
         let (pairs, successions) = (self.pairs.met(), self.successions.met());
         format!(
-            "| {engine} | {:.3} | {}, {} | {}, {} | {} | {} | {} | {} | {}, {}, {} | {} of {} | {} of {} | {wrong} |",
+            "| {:.3} | {}, {} | {}, {} | {} | {} | {} | {} | {}, {}, {} | {} of {} | {} of {} | {wrong} |",
             processor_millis as f64 / 3.6e6,
             self.lives,
             self.kept,

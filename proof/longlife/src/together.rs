@@ -27,7 +27,7 @@ fn put(space: Space, key: Vec<u8>, number: u64) -> Write {
 ///
 /// # Errors
 /// The store's.
-pub fn prepare<S: Store>(store: &S) -> Answer<()> {
+pub fn prepare(store: &Store) -> Answer<()> {
     if store.get(Space::Default, &key("account", 0))?.is_none() {
         let accounts = (0..ACCOUNTS).map(|one| put(Space::Default, key("account", one), BALANCE));
         store.batch(&accounts.collect::<Vec<_>>(), false)?;
@@ -39,7 +39,7 @@ pub fn prepare<S: Store>(store: &S) -> Answer<()> {
 ///
 /// # Errors
 /// The store's.
-pub fn write<S: Store>(store: &S, number: u64) -> Answer<()> {
+pub fn write(store: &Store, number: u64) -> Answer<()> {
     let of = |space| (0..KEYS).map(move |one| put(space, key("all", one), number));
     let writes: Vec<Write> = of(Space::Default).chain(of(Space::Other)).collect();
     store.batch(&writes, number.is_multiple_of(9))
@@ -49,7 +49,7 @@ pub fn write<S: Store>(store: &S, number: u64) -> Answer<()> {
 ///
 /// # Errors
 /// If not, or the store fails.
-pub fn read<S: Store>(store: &S) -> Result<(), String> {
+pub fn read(store: &Store) -> Result<(), String> {
     let words = |error: evendb::Error| format!("{:?}: {error}", error.kind());
     let at = store.snapshot().map_err(words)?;
     let mut first = None;
@@ -72,7 +72,7 @@ pub fn read<S: Store>(store: &S) -> Result<(), String> {
 ///
 /// # Errors
 /// The store's.
-pub fn transfer<S: Store>(store: &S, from: u64, to: u64, amount: u64) -> Answer<()> {
+pub fn transfer(store: &Store, from: u64, to: u64, amount: u64) -> Answer<()> {
     let account = |number: u64| key("account", number % ACCOUNTS);
     store.transfer(&account(from), &account(to), amount)
 }
@@ -81,7 +81,7 @@ pub fn transfer<S: Store>(store: &S, from: u64, to: u64, amount: u64) -> Answer<
 ///
 /// # Errors
 /// If the sum is wrong, or the store fails.
-pub fn read_accounts<S: Store>(store: &S) -> Result<(), String> {
+pub fn read_accounts(store: &Store) -> Result<(), String> {
     let span = Span {
         low: key("account", 0),
         high: Some(key("account", ACCOUNTS)),

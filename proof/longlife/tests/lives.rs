@@ -3,7 +3,7 @@
 //!
 //! The command runs in a process of its own, so that its memory and threads are not mixed up with
 //! those of tests. If it may not mount, it leaves full disks out, and says `SKIPPED`.
-//! `EVENDB_LIVES` sets the number of lives of each engine (default 10).
+//! `EVENDB_LIVES` sets the number of lives (default 16).
 
 #[path = "../../../store/storage/tests/knobs/mod.rs"]
 mod knobs;
@@ -29,24 +29,15 @@ fn long_life(arguments: &[&str]) -> Output {
     patience::run(command, PATIENCE, "long lives")
 }
 
-fn lives_are_well(engine: &str) {
-    let lives = count_from_env("EVENDB_LIVES", 10).to_string();
-    let output = long_life(&["--lives", &lives, "--engine", engine]);
+#[test]
+fn lives_end_well_and_leave_all_flat() {
+    let lives = count_from_env("EVENDB_LIVES", 16).to_string();
+    let output = long_life(&["--lives", &lives]);
     println!("{}", told(&output));
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     for name in ["put ", "scan backward ", "snapshot ", "read together "] {
         assert!(text(&output.stdout).contains(name), "no {name}");
     }
-}
-
-#[test]
-fn lives_of_the_first_engine_end_well_and_leave_all_flat() {
-    lives_are_well("evendb");
-}
-
-#[test]
-fn lives_of_the_second_engine_end_well_and_leave_all_flat() {
-    lives_are_well("flsm");
 }
 
 #[test]
@@ -57,9 +48,9 @@ fn what_leaks_is_found() {
         ("thread", "with nothing open"),
         ("disk", "bytes of the directory"),
     ] {
-        let output = long_life(&["--lives", "8", "--engine", "flsm", "--plant", plant]);
+        let output = long_life(&["--lives", "8", "--plant", plant]);
         assert_eq!(output.status.code(), Some(1), "{plant}: {}", told(&output));
-        let found = format!("NOT FLAT flsm: {finding}");
+        let found = format!("NOT FLAT: {finding}");
         assert!(
             text(&output.stdout).contains(&found),
             "{plant}: {}",
@@ -70,19 +61,17 @@ fn what_leaks_is_found() {
 
 #[test]
 fn a_write_that_is_lost_is_found() {
-    for engine in ["evendb", "flsm"] {
-        let output = long_life(&["--lives", "1", "--engine", engine, "--plant", "write"]);
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-        let found = format!("FAULT {engine} --seed 1 --first-life 0 --lives 1: opening 0 (");
-        assert!(text(&output.stdout).contains(&found), "{}", told(&output));
-    }
+    let output = long_life(&["--lives", "1", "--plant", "write"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let found = "FAULT --seed 1 --first-life 0 --lives 1: opening 0 (";
+    assert!(text(&output.stdout).contains(found), "{}", told(&output));
 }
 
 #[test]
 fn a_life_that_does_not_end_is_found() {
-    let arguments = ["--lives", "1", "--engine", "flsm", "--plant", "hang"];
+    let arguments = ["--lives", "1", "--plant", "hang"];
     let output = long_life(&[&arguments[..], &["--patience", "90"]].concat());
     assert!(!output.status.success(), "{}", told(&output));
-    let found = "FAULT flsm --seed 1 --first-life 0 --lives 1: it has not ended after 90s";
+    let found = "FAULT --seed 1 --first-life 0 --lives 1: it has not ended after 90s";
     assert!(text(&output.stdout).contains(found), "{}", told(&output));
 }

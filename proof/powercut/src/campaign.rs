@@ -1,5 +1,4 @@
-//! The campaign: cells of file system, way of cutting, engine and level, and a number of cuts in
-//! each.
+//! The campaign: cells of file system, way of cutting and level, and a number of cuts in each.
 //!
 //! ```text
 //!   for each cut: power on -> the writer checks what the last cut left, and writes -> wait
@@ -18,7 +17,7 @@ use crate::filesystem::FileSystem;
 use crate::store::Level;
 use crate::system::BootId;
 use crate::workload::{Counts, Fault, FaultKind, THREADS};
-use crate::writer::{Engine, Order, Plan};
+use crate::writer::{Order, Plan};
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
@@ -39,8 +38,6 @@ pub struct Cell {
     pub file_system: FileSystem,
     /// How its power is cut.
     pub way: Way,
-    /// The engine.
-    pub engine: Engine,
     /// The level of durability.
     pub level: Level,
 }
@@ -48,8 +45,7 @@ pub struct Cell {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file_system, way) = (self.file_system.name(), self.way.name());
-        let (engine, level) = (self.engine.name(), self.level.name());
-        write!(f, "{file_system} {way} {engine} {level}")
+        write!(f, "{file_system} {way} {}", self.level.name())
     }
 }
 
@@ -317,7 +313,6 @@ impl Run<'_> {
         let board = Board::create(&Order::board(&desk))?;
         let backup = owed.backup.iter();
         let order = Order {
-            engine: self.cell.engine,
             level: self.cell.level,
             plan,
             seed: self.draw.number(),
@@ -385,26 +380,18 @@ fn wait(writer: &mut Writer, phase: Phase) -> Result<Came> {
 }
 
 /// All cells of these, except those that make no sense.
-pub fn cells(
-    file_systems: &[FileSystem],
-    ways: &[Way],
-    engines: &[Engine],
-    levels: &[Level],
-) -> Vec<Cell> {
+pub fn cells(file_systems: &[FileSystem], ways: &[Way], levels: &[Level]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &level in levels {
-        for &engine in engines {
-            for &way in ways {
-                let suits = file_systems
-                    .iter()
-                    .filter(|file_system| way.suits(**file_system));
-                cells.extend(suits.map(|&file_system| Cell {
-                    file_system,
-                    way,
-                    engine,
-                    level,
-                }));
-            }
+        for &way in ways {
+            let suits = file_systems
+                .iter()
+                .filter(|file_system| way.suits(**file_system));
+            cells.extend(suits.map(|&file_system| Cell {
+                file_system,
+                way,
+                level,
+            }));
         }
     }
     cells
@@ -415,7 +402,6 @@ pub fn table(rows: &[(Cell, Tally)]) -> String {
     let head = [
         "file system",
         "way",
-        "engine",
         "level",
         "cuts",
         "early",
@@ -434,12 +420,7 @@ pub fn table(rows: &[(Cell, Tally)]) -> String {
         format!("|{}", "---|".repeat(head.len())),
     ];
     for (cell, tally) in rows {
-        let names = [
-            cell.file_system.name(),
-            cell.way.name(),
-            cell.engine.name(),
-            cell.level.name(),
-        ];
+        let names = [cell.file_system.name(), cell.way.name(), cell.level.name()];
         let mut numbers = vec![
             tally.cuts,
             tally.early,

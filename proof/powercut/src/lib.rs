@@ -1,4 +1,4 @@
-//! Power cuts of real file systems, under both engines.
+//! Power cuts of real file systems under a database with keyspaces of both layouts.
 //!
 //! ```text
 //!   campaign (a mount namespace of its own)             writer (killed after the cut)
@@ -21,7 +21,7 @@
 //!   lose.
 //! * `writer` - the process that has the database open. `board` - what it tells. `workload` - what
 //!   it writes, and what must be left.
-//! * `store` - both engines.
+//! * `store` - the database.
 //! * `device` - a mounted file system whose power can be cut. `server`, `disk` - the block device
 //!   that forgets. `shutdown` - the request.
 //! * `filesystem`, `system`, `draw` - how file systems are made; commands and mounts; numbers.

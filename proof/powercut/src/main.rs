@@ -16,7 +16,7 @@ use evendb_powercut::probe::{Found, probe};
 use evendb_powercut::store::Level;
 use evendb_powercut::system::{BootId, Scratch, enter_namespace};
 use evendb_powercut::workload::FaultKind;
-use evendb_powercut::writer::{Engine, Order, carry_out};
+use evendb_powercut::writer::{Order, carry_out};
 use evendb_powercut::{Result, missing, server};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ use std::time::Instant;
 
 #[derive(Parser)]
 #[command(
-    about = "Cuts the power of real file systems while an engine writes, and looks at what is left"
+    about = "Cuts the power of real file systems while the engine writes, and looks at what is left"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -63,9 +63,6 @@ struct CampaignArgs {
     /// Only these ways of cutting.
     #[arg(long, value_delimiter = ',', default_value = "shutdown,disk")]
     ways: Vec<Way>,
-    /// Only these engines.
-    #[arg(long, value_delimiter = ',', default_value = "evendb,flsm")]
-    engines: Vec<Engine>,
     /// Only these levels; `lie` is a store that does not sync, and must be found out.
     #[arg(long, value_delimiter = ',', default_value = "relaxed,process,sync")]
     levels: Vec<Level>,
@@ -129,7 +126,7 @@ fn campaign(args: &CampaignArgs) -> Result<bool> {
         .filter(|way| missing(*way).is_none())
         .collect();
     let file_systems = there_are(&args.file_systems, FileSystem::name, FileSystem::missing);
-    let all = cells(&file_systems, &ways, &args.engines, &args.levels);
+    let all = cells(&file_systems, &ways, &args.levels);
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let flag = signal_hook::flag::register(signal, interrupted.clone());
@@ -172,7 +169,7 @@ fn run(args: &CampaignArgs, campaign: &Campaign, all: Vec<Cell>) -> Result<bool>
     let started = Instant::now();
     let mut draw = Draw::new(args.seed);
     let (mut rows, mut left) = (Vec::new(), all.len() as u64);
-    // A few cuts are spread over the cells, so that each file system, engine and level has some.
+    // A few cuts are spread over the cells, so that each file system, way and level has some.
     let mut order: Vec<(u64, _)> = all.into_iter().map(|cell| (draw.number(), cell)).collect();
     order.sort_by_key(|(number, _)| *number);
     let mut cuts = args.cuts;
@@ -191,14 +188,7 @@ fn run(args: &CampaignArgs, campaign: &Campaign, all: Vec<Cell>) -> Result<bool>
             }
         }
     }
-    rows.sort_by_key(|(cell, _)| {
-        (
-            cell.file_system as u8,
-            cell.way as u8,
-            cell.engine as u8,
-            cell.level as u8,
-        )
-    });
+    rows.sort_by_key(|(cell, _)| (cell.file_system as u8, cell.way as u8, cell.level as u8));
     println!("{}", table(&rows));
     let sum = |of: &dyn Fn(&Tally) -> u64| rows.iter().map(|(_, tally)| of(tally)).sum::<u64>();
     println!(

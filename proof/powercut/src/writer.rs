@@ -12,7 +12,7 @@
 use crate::Result;
 use crate::board::{Board, MadeBackup, Phase};
 use crate::draw::Draw;
-use crate::store::{Even, Fragmented, Level, Space, Store};
+use crate::store::{Level, Space, Store};
 use crate::workload::{
     Counts, Fault, FaultKind, THREADS, check, missing, now, prepare, write_forever,
 };
@@ -23,25 +23,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-
-/// The engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Engine {
-    /// The first one.
-    Evendb,
-    /// The second one.
-    Flsm,
-}
-
-impl Engine {
-    /// The name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Evendb => "evendb",
-            Engine::Flsm => "flsm",
-        }
-    }
-}
 
 /// What the process does after it has opened the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -57,9 +38,6 @@ pub enum Plan {
 /// What the campaign tells the process.
 #[derive(Clone, Debug, Args)]
 pub struct Order {
-    /// The engine.
-    #[arg(long)]
-    pub engine: Engine,
     /// The level of the database.
     #[arg(long)]
     pub level: Level,
@@ -117,7 +95,6 @@ impl Order {
         let mut command = Command::new(program);
         command.arg("write");
         for (name, value) in [
-            ("--engine", name_of(&self.engine)),
             ("--level", name_of(&self.level)),
             ("--plan", name_of(&self.plan)),
             ("--seed", self.seed.to_string()),
@@ -164,11 +141,7 @@ pub fn carry_out(order: &Order) -> Result<()> {
         told(panic);
     }));
     let board = Board::open(&Order::board(&order.desk))?;
-    let done = match order.engine {
-        Engine::Evendb => work::<Even>(order, &board),
-        Engine::Flsm => work::<Fragmented>(order, &board),
-    };
-    match done {
+    match work(order, &board) {
         Ok(()) => board.reach(Phase::Done),
         Err(fault) => note(&order.desk, &fault),
     }
@@ -188,13 +161,13 @@ fn note(desk: &Path, fault: &Fault) -> Result<()> {
     std::fs::rename(&whole, &path).map_err(failed)
 }
 
-fn work<S: Store>(order: &Order, board: &Board) -> Result<(), Fault> {
+fn work(order: &Order, board: &Board) -> Result<(), Fault> {
     let (dir, draw) = (order.root.join("db"), &mut Draw::new(order.seed));
     let full = order.plan != Plan::Quick;
     if order.established && full {
-        S::verify(&dir).map_err(Fault::refused)?;
+        Store::verify(&dir).map_err(Fault::refused)?;
     }
-    let mut store: S = open(order, &dir, draw)?;
+    let mut store: Store = open(order, &dir, draw)?;
     let found = look_at(&store)?;
     let promised = counts_of(&order.promised).map_err(Fault::refused)?;
     if let Some(lost) = missing(&found, &promised) {
@@ -205,7 +178,7 @@ fn work<S: Store>(order: &Order, board: &Board) -> Result<(), Fault> {
         .and_then(|()| board.reach(Phase::Opened))
         .map_err(Fault::refused)?;
     if full {
-        check_backups::<S>(order, draw)?;
+        check_backups(order, draw)?;
         store = write_on(order, store, &dir, draw)?;
         let again = look_at(&store)?;
         if again != found {
@@ -219,20 +192,20 @@ fn work<S: Store>(order: &Order, board: &Board) -> Result<(), Fault> {
     Ok(())
 }
 
-fn open<S: Store>(order: &Order, dir: &Path, draw: &mut Draw) -> Result<S, Fault> {
-    let store = S::open(dir, order.level, draw);
+fn open(order: &Order, dir: &Path, draw: &mut Draw) -> Result<Store, Fault> {
+    let store = Store::open(dir, order.level, draw);
     let store = store.map_err(|what| Fault::refused(format!("opening: {what}")))?;
     prepare(&store).map_err(Fault::refused)?;
     Ok(store)
 }
 
-fn look_at<S: Store>(store: &S) -> Result<Counts, Fault> {
+fn look_at(store: &Store) -> Result<Counts, Fault> {
     check(&*store.look().map_err(Fault::refused)?)
 }
 
 /// Every backup verifies, and the newest is a database that holds everything that was acknowledged
 /// before it was begun.
-fn check_backups<S: Store>(order: &Order, draw: &mut Draw) -> Result<(), Fault> {
+fn check_backups(order: &Order, draw: &mut Draw) -> Result<(), Fault> {
     let into = order.root.join("restored");
     // A cut may have left it.
     match std::fs::remove_dir_all(&into) {
@@ -241,7 +214,7 @@ fn check_backups<S: Store>(order: &Order, draw: &mut Draw) -> Result<(), Fault> 
         }
         _ => {}
     }
-    let restored = S::restore(&order.root.join("backups"), &into).map_err(Fault::refused)?;
+    let restored = Store::restore(&order.root.join("backups"), &into).map_err(Fault::refused)?;
     let required = order.required_backup().map_err(Fault::refused)?;
     let lost = |what: String| Fault {
         kind: FaultKind::Lost,
@@ -252,7 +225,7 @@ fn check_backups<S: Store>(order: &Order, draw: &mut Draw) -> Result<(), Fault> 
             Err(lost(format!("backup {}: there is none", made.number)))
         });
     };
-    let store = S::open(&into, order.level, draw).map_err(Fault::refused)?;
+    let store = Store::open(&into, order.level, draw).map_err(Fault::refused)?;
     let found = look_at(&store)?;
     store.close().map_err(Fault::refused)?;
     match required {
@@ -269,7 +242,7 @@ fn check_backups<S: Store>(order: &Order, draw: &mut Draw) -> Result<(), Fault> 
 }
 
 /// Writes and reads its writes, closes the database or not, and opens it again.
-fn write_on<S: Store>(order: &Order, store: S, dir: &Path, draw: &mut Draw) -> Result<S, Fault> {
+fn write_on(order: &Order, store: Store, dir: &Path, draw: &mut Draw) -> Result<Store, Fault> {
     let stamp = order.seed.to_le_bytes();
     for number in 0..30 {
         let key = format!("{number:02}");
@@ -281,7 +254,7 @@ fn write_on<S: Store>(order: &Order, store: S, dir: &Path, draw: &mut Draw) -> R
         true => store.close().map_err(Fault::refused)?,
         false => drop(store),
     }
-    let store: S = open(order, dir, draw)?;
+    let store: Store = open(order, dir, draw)?;
     let pairs = store.look().and_then(|look| look.pairs(Space::After, ""));
     let pairs = pairs.map_err(Fault::refused)?;
     match pairs.len() == 30 && pairs.iter().all(|(_, value)| *value == stamp) {
@@ -294,7 +267,7 @@ fn write_on<S: Store>(order: &Order, store: S, dir: &Path, draw: &mut Draw) -> R
 }
 
 /// Writers, a reader, and a thread that makes durable and backs up, until the process is killed.
-fn run_threads<S: Store>(order: &Order, board: &Board, store: &S, found: &Counts, draw: &mut Draw) {
+fn run_threads(order: &Order, board: &Board, store: &Store, found: &Counts, draw: &mut Draw) {
     let done = found.map(AtomicU64::new);
     let failed = |what: String| {
         // The campaign may be gone.
@@ -330,10 +303,10 @@ fn run_threads<S: Store>(order: &Order, board: &Board, store: &S, found: &Counts
 }
 
 /// Makes durable what returned, in every possible way, until an error comes, and returns it.
-fn make_durable_forever<S: Store>(
+fn make_durable_forever(
     order: &Order,
     board: &Board,
-    store: &S,
+    store: &Store,
     done: &[AtomicU64; THREADS],
     draw: &mut Draw,
 ) -> String {
@@ -347,11 +320,10 @@ fn make_durable_forever<S: Store>(
             6 => store.settle(),
             _ => match store.backup(&backups) {
                 // The promised writes are in the backup.
-                Ok(Some(number)) => match board.note_backup(&MadeBackup { number, counts }) {
+                Ok(number) => match board.note_backup(&MadeBackup { number, counts }) {
                     Ok(()) => continue,
                     failed => failed,
                 },
-                Ok(None) => store.flush(),
                 Err(what) => Err(what),
             },
         };

@@ -2,9 +2,13 @@
 //! No clock is used; without workers everything happens inside the calls, at the same moments in
 //! every run.
 
-use evendb::{Db, Options, Stats};
+#[path = "common/layout.rs"]
+mod layout;
+
+use evendb::{Db, Stats};
+
 fn open(dir: &tempfile::TempDir, memory_bytes: u64) -> Db {
-    let options = Options::new().memory_budget(memory_bytes).workers(0);
+    let options = layout::options().memory_budget(memory_bytes).workers(0);
     options.open(dir.path()).expect("opens")
 }
 

@@ -411,7 +411,7 @@ fn a_position_survives_reopening() {
             if life % 5 == 3 {
                 // Opened only for reading; the feed is the same.
                 db.close().unwrap();
-                let reader = Options::new()
+                let reader = common::options()
                     .read_only(true)
                     .vfs(std::sync::Arc::new(vfs.clone()));
                 let reader = reader.open(DIR).unwrap();
@@ -441,7 +441,7 @@ fn a_position_survives_reopening() {
 #[test]
 fn waiting_ends_with_a_put_a_timeout_or_the_end() {
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path()).unwrap();
+    let db = common::options().open(dir.path()).unwrap();
     let mut feed = db.changes_since(&db.position().unwrap()).unwrap();
     let started = Instant::now();
     assert!(!feed.wait(Duration::from_millis(30)).unwrap());
@@ -493,7 +493,7 @@ fn large_writes_are_given_until_a_checkpoint() {
 #[test]
 fn a_dropped_keyspace_has_no_changes() {
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path()).unwrap();
+    let db = common::options().open(dir.path()).unwrap();
     let position = db.position().unwrap();
     let fill = |value: &str| {
         let keyspace = db.keyspace("gone").unwrap();
@@ -531,7 +531,7 @@ fn a_dropped_keyspace_has_no_changes() {
 #[test]
 fn a_replica_follows_drops_by_numbers() {
     let dir = tempfile::tempdir().unwrap();
-    let mut db = Db::open(dir.path()).unwrap();
+    let mut db = common::options().open(dir.path()).unwrap();
     let position = db.position().unwrap();
     db.keyspace("stays").unwrap().put("a", "1").unwrap();
     db.keyspace("goes").unwrap().put("a", "1").unwrap();
@@ -571,7 +571,7 @@ fn a_replica_follows_drops_by_numbers() {
     db.keyspace("again").unwrap();
     // The numbers are the same after a reopening.
     db.close().unwrap();
-    db = Db::open(dir.path()).unwrap();
+    db = common::options().open(dir.path()).unwrap();
     assert_eq!(db.keyspace("stays").unwrap().id(), stays);
     let (_, records) = follow(&db, &position);
     assert_eq!(records, ["again 0", "default 0", "stays 1"]);
@@ -615,8 +615,8 @@ fn without_a_log_there_is_no_feed() {
 fn positions_of_elsewhere_are_refused() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (one, other) = (
-        Db::open(one.path()).unwrap(),
-        Db::open(other.path()).unwrap(),
+        common::options().open(one.path()).unwrap(),
+        common::options().open(other.path()).unwrap(),
     );
     for db in [&one, &other] {
         db.put("k", "v").unwrap();
@@ -632,7 +632,7 @@ fn positions_of_elsewhere_are_refused() {
     one.copy_to(copies.path().join("copy")).unwrap();
     one.put("k", "after the copy").unwrap();
     let last = one.position().unwrap();
-    let copy = Db::open(copies.path().join("copy")).unwrap();
+    let copy = common::options().open(copies.path().join("copy")).unwrap();
     copy.put("k", "only in the copy").unwrap();
     for (db, position, kind) in [
         (&copy, at, ErrorKind::ChangesGone),

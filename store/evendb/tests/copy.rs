@@ -6,7 +6,7 @@ mod common;
 use common::oracle::{Map, contents};
 use common::skipped::skipped;
 use common::workload::{Runner, Step, steps};
-use common::{DIR, LEVELS, count_from_env, on_sim, perhaps_apart, scramble, tiny};
+use common::{DIR, LEVELS, count_from_env, has_chunks, on_sim, perhaps_apart, scramble, tiny};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimEventKind, SimVfs};
 use evendb::{Backups, Db, Durability, Error, ErrorKind};
 use std::collections::BTreeMap;
@@ -61,7 +61,8 @@ fn a_copy_is_the_same_and_goes_its_own_way() {
             let db = runner.db();
             let then = everything(db).expect("reads");
             let summary = db.copy_to(COPY).expect("copies");
-            assert!(summary.runs_copied > 0 && summary.bytes_copied > 0);
+            assert!(summary.runs_copied > 0 || !has_chunks(), "{summary:?}");
+            assert!(summary.bytes_copied > 0, "{summary:?}");
             assert_eq!(summary.tables_linked > 0, links, "{summary:?}");
             assert_eq!(summary.tables_copied == 0, links, "{summary:?}");
             assert_eq!(summary.bytes_linked > 0, links);

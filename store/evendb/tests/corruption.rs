@@ -24,7 +24,7 @@ use common::damage::{
     Image, LEVEL, WITHOUT_MEANING, changed_bytes, files, image, path, places, verified,
 };
 use common::oracle::{End, Map, contents};
-use common::{DIR, count_from_env, on_sim, scramble};
+use common::{DIR, count_from_env, is_about_chunks, on_sim, scramble};
 use evendb::inspect::{Finding, FindingKind, VerifyReport};
 use evendb::vfs::SimVfs;
 use evendb::{Db, Error, ErrorKind};
@@ -292,6 +292,7 @@ fn wiped_end(image: &Image, report: &VerifyReport, before: &[u8], after: &[u8]) 
 
 #[test]
 fn the_images_hold_every_kind_of_file() {
+    let _chunks = is_about_chunks();
     for closed in [true, false] {
         let image = image(closed);
         let names = files(&image);
@@ -494,6 +495,7 @@ fn foreign_files_are_left_alone() {
 
 #[test]
 fn one_bad_table_leaves_the_other_chunks_alone() {
+    let _chunks = is_about_chunks();
     let vfs = SimVfs::new(2);
     let db = on_sim(&vfs, LEVEL, 0).open(DIR).expect("opens");
     let key = |number: u32| format!("key{number:05}");

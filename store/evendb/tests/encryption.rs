@@ -31,7 +31,7 @@ fn keys(byte: u8) -> Arc<KeyRing> {
 }
 
 fn plain_options(vfs: &SimVfs, level: Durability) -> Options {
-    Options::new()
+    common::options()
         .memory_budget(1 << 20)
         .advanced(|advanced| {
             advanced
@@ -219,7 +219,7 @@ fn compressed_tables_are_encrypted_after_that() {
 fn files_of_a_database_with_threads_show_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
-        Options::new()
+        common::options()
             .memory_budget(4 << 20)
             .stats_interval(std::time::Duration::from_millis(1))
             .advanced(|advanced| advanced.encryption(keys(1)).chunk_bytes(64 << 10))
@@ -690,7 +690,8 @@ fn a_damaged_file_of_keys_is_corruption() {
 fn keys_are_in_no_text() {
     let key = Key::new([0xab; 32]);
     let ring = KeyRing::new(key.clone()).with_former(Key::new([0xcd; 32]));
-    let options = Options::new().advanced(|advanced| advanced.encryption(Arc::new(ring.clone())));
+    let options =
+        common::options().advanced(|advanced| advanced.encryption(Arc::new(ring.clone())));
     for text in [
         format!("{key:?}"),
         format!("{ring:?}"),

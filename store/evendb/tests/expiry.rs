@@ -265,7 +265,8 @@ fn a_keyspace_has_a_time_to_live_of_its_own() {
     // The reopened database remembers it.
     let db = open(&vfs, &hands);
     let events = db.keyspace("events").expect("there");
-    assert_eq!(events.options().expect("options"), options);
+    let there = common::layout::recorded(options);
+    assert_eq!(events.options().expect("options"), there);
     put_all(&db, &events);
     hands.set(220);
     assert_eq!(events.iter().count(), 1);

@@ -11,6 +11,8 @@
 
 #[path = "../../storage/tests/forged.rs"]
 mod forged;
+#[path = "common/layout.rs"]
+mod layout;
 #[path = "hostile_files/lists.rs"]
 mod lists;
 #[path = "../../../proof/fuzz/src/memory.rs"]
@@ -36,7 +38,9 @@ const CHECKPOINT: u64 = 8;
 const LATER: u64 = 1 << 20;
 
 fn options() -> Options {
-    let options = Options::new().memory_budget(1 << 20).workers(0);
+    let options = layout::tiny_guards(layout::options())
+        .memory_budget(1 << 20)
+        .workers(0);
     let options = options.durability(Durability::Process);
     options.advanced(|advanced| advanced.commit_log_bytes(64 << 10).chunk_bytes(2048))
 }
@@ -193,6 +197,7 @@ fn a_sparse_manifest_takes_no_memory() {
 /// and one finding stands for all.
 #[test]
 fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
+    let _chunks = layout::is_about_chunks();
     let dir = database();
     let (_, plain) = peak_of(|| use_it(dir.path()));
     let removals = change(&[REMOVE_CHUNK, 99]).repeat(4 << 20);
@@ -211,6 +216,7 @@ fn an_edit_of_many_removals_takes_the_memory_of_its_bytes() {
 /// The memory of a table that is named in as few bytes as possible.
 #[test]
 fn tables_take_a_bounded_multiple_of_their_bytes() {
+    let _chunks = layout::is_about_chunks();
     let dir = database();
     let (_, plain) = peak_of(|| use_it(dir.path()));
     // A chunk behind the others, and its tables: number, place, role, epoch, checkpoint, then
@@ -233,6 +239,7 @@ fn tables_take_a_bounded_multiple_of_their_bytes() {
 /// The same with many edits that are each wrong by itself: a full report says that it is full.
 #[test]
 fn a_report_on_many_wrong_edits_is_short() {
+    let _chunks = layout::is_about_chunks();
     let dir = database();
     let edits = vec![change(&[REMOVE_CHUNK, 99]); 200_000];
     forge(dir.path(), &edits);

@@ -1,12 +1,16 @@
 //! Options that keyspaces have of their own: recorded, refused where they contradict, and applied.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
+#[path = "common/layout.rs"]
+mod layout;
+
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
+use layout::recorded;
 use std::sync::Arc;
 
 fn options(vfs: &SimVfs) -> Options {
-    Options::new()
+    layout::options()
         .memory_budget(4 << 20)
         .workers(0)
         .vfs(Arc::new(vfs.clone()))
@@ -43,9 +47,12 @@ fn options_are_recorded_and_what_contradicts_them_is_refused() {
     db.close().unwrap();
 
     let db = open(&vfs);
-    assert_eq!(db.keyspace("own").unwrap().options().unwrap(), chosen);
+    assert_eq!(
+        db.keyspace("own").unwrap().options().unwrap(),
+        recorded(chosen.clone())
+    );
     let plain = db.keyspace("plain").unwrap().options().unwrap();
-    assert_eq!(plain, KeyspaceOptions::new());
+    assert_eq!(plain, recorded(KeyspaceOptions::new()));
     db.keyspace_with("own", &chosen).unwrap();
     db.keyspace_with("own", &KeyspaceOptions::new()).unwrap();
     db.keyspace_with("own", &KeyspaceOptions::new().block_bytes(8192))
@@ -100,11 +107,17 @@ fn options_are_changed_and_go_with_their_keyspace() {
     db.close().unwrap();
 
     let db = open(&vfs);
-    assert_eq!(db.keyspace("own").unwrap().options().unwrap(), lz4);
-    assert_eq!(db.default_keyspace().options().unwrap(), lz4);
+    assert_eq!(
+        db.keyspace("own").unwrap().options().unwrap(),
+        recorded(lz4.clone())
+    );
+    assert_eq!(
+        db.default_keyspace().options().unwrap(),
+        recorded(lz4.clone())
+    );
     db.drop_keyspace("own").unwrap();
     let again = db.keyspace("own").unwrap();
-    assert_eq!(again.options().unwrap(), KeyspaceOptions::new());
+    assert_eq!(again.options().unwrap(), recorded(KeyspaceOptions::new()));
     db.close().unwrap();
     let db = options(&vfs).read_only(true).open("/db").unwrap();
     let error = db.default_keyspace().set_options(&lz4).unwrap_err();

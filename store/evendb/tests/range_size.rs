@@ -1,8 +1,11 @@
 //! The errors of range sizes that are estimated without reading.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
+#[path = "common/layout.rs"]
+mod layout;
+
 use evendb::vfs::SimVfs;
-use evendb::{Db, Options, RangeSize};
+use evendb::{Db, RangeSize};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -13,7 +16,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 const BLOCK_BYTES: u64 = 1024;
 
 fn open(munks: bool) -> Db {
-    Options::new()
+    layout::options()
         .memory_budget(4 << 20)
         .workers(0)
         .vfs(Arc::new(SimVfs::new(3)))
@@ -69,7 +72,7 @@ fn after_compaction_only_the_ends_are_off() {
             map.remove(&key);
         }
         db.compact().unwrap();
-        assert!(db.stats().chunks > 4);
+        assert!(db.stats().chunks > 4 || !layout::has_chunks());
         let all = db.approximate_size::<&str>(..).unwrap();
         let (records, bytes) = counted(&map, b"", b"~");
         assert_eq!((all.records, all.bytes), (records, bytes));

@@ -357,7 +357,7 @@ fn they_are_seen_by_inspection_and_kept_by_copy_and_repair() {
 #[test]
 fn a_deleted_prefix_gives_its_room_back_while_nothing_is_put() {
     let dir = tempfile::tempdir().expect("a directory");
-    let options = evendb::Options::new()
+    let options = common::options()
         .memory_budget(8 << 20)
         .advanced(|advanced| advanced.chunk_bytes(64 << 10));
     let db = options.open(dir.path()).expect("opens");

@@ -42,7 +42,7 @@ fn a_database_of_one_record_takes_little_and_says_how_much() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("db");
         let options = || {
-            Options::new()
+            common::options()
                 .durability(level)
                 .stats_interval(Duration::ZERO)
         };
@@ -80,7 +80,7 @@ fn what_was_kept_for_much_data_goes_with_it() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("db");
         let open = || {
-            let options = Options::new().memory_budget(64 << 20).durability(level);
+            let options = common::options().memory_budget(64 << 20).durability(level);
             options.open(&path).expect("opens")
         };
         let db = open();
@@ -119,7 +119,7 @@ fn what_was_kept_for_much_data_goes_with_it() {
 }
 
 fn on_disk(vfs: &SimVfs, level: Durability, budget: u64) -> Options {
-    let options = Options::new().memory_budget(budget).durability(level);
+    let options = common::options().memory_budget(budget).durability(level);
     options.workers(0).vfs(Arc::new(vfs.clone()))
 }
 

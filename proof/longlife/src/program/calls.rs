@@ -2,16 +2,15 @@
 //! nor writes of a thread's own keys: those on what all threads share, and upkeep.
 
 use super::{Outcome, Phase, Program, words};
-use crate::store::Store;
 use crate::together;
 use evendb::ErrorKind;
 
 /// A call: its name, how often it comes beside the others, and what it does.
-pub(super) type Call<'a, S> = (&'static str, u64, fn(&mut Program<'a, S>) -> Outcome);
+pub(super) type Call<'a> = (&'static str, u64, fn(&mut Program<'a>) -> Outcome);
 
-/// Calls that only the first engine has come last.
-pub(super) fn calls<'a, S: Store>(phase: Phase) -> Vec<Call<'a, S>> {
-    let plain: [Call<'a, S>; 14] = [
+/// All calls of a phase.
+pub(super) fn calls<'a>(phase: Phase) -> Vec<Call<'a>> {
+    let all: [Call<'a>; 21] = [
         ("put", 300, Program::put),
         ("get", 200, Program::get),
         ("delete", 70, Program::delete),
@@ -26,8 +25,6 @@ pub(super) fn calls<'a, S: Store>(phase: Phase) -> Vec<Call<'a, S>> {
         ("persist", 4, Program::persist),
         ("flush", 3, Program::flush),
         ("compact", 1, Program::compact),
-    ];
-    let rich: [Call<'a, S>; 7] = [
         ("put that expires", 60, Program::put_expiring),
         ("merge", 90, Program::merge),
         ("delete range", 8, Program::delete_range),
@@ -48,13 +45,12 @@ pub(super) fn calls<'a, S: Store>(phase: Phase) -> Vec<Call<'a, S>> {
         ];
         few.contains(&name)
     };
-    let rich = rich.into_iter().filter(|_| S::RICH);
-    let all = plain.into_iter().chain(rich);
-    all.filter(|(name, ..)| phase != Phase::Full || is_for_full(name))
+    all.into_iter()
+        .filter(|(name, ..)| phase != Phase::Full || is_for_full(name))
         .collect()
 }
 
-impl<S: Store> Program<'_, S> {
+impl Program<'_> {
     fn write_together(&mut self) -> Outcome {
         let number = self.draw.number();
         together::write(self.store, number).map_err(words)

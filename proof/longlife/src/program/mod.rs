@@ -18,7 +18,7 @@ use crate::content::{Content, brief, operand};
 use crate::oracle::{Owner, Rules, Space, Write};
 use crate::store::{Answer, Store};
 use calls::calls;
-use evendb::ErrorKind;
+use evendb::{ErrorKind, Snapshot};
 use evendb_powercut::draw::Draw;
 use std::collections::BTreeMap;
 
@@ -61,25 +61,16 @@ struct Held<T> {
 }
 
 /// What a thread has during the phases of an opening, and its keys, which it has for ever.
-pub struct Hand<S: Store> {
+#[derive(Default)]
+pub struct Hand {
     /// Its keys.
     pub owner: Owner,
-    held: Vec<Held<S::Snapshot>>,
+    held: Vec<Held<Snapshot>>,
     /// The next number that was never used before.
     next: u64,
 }
 
-impl<S: Store> Default for Hand<S> {
-    fn default() -> Hand<S> {
-        Hand {
-            owner: Owner::default(),
-            held: Vec::new(),
-            next: 0,
-        }
-    }
-}
-
-impl<S: Store> Hand<S> {
+impl Hand {
     /// Drops all held moments, before the database is closed.
     pub fn let_go(&mut self) {
         self.held.clear();
@@ -102,11 +93,11 @@ pub struct Load {
 }
 
 /// See the module.
-pub struct Program<'a, S: Store> {
-    store: &'a S,
+pub struct Program<'a> {
+    store: &'a Store,
     thread: usize,
     draw: Draw,
-    hand: &'a mut Hand<S>,
+    hand: &'a mut Hand,
     load: Load,
     refusals: u64,
     /// What was done.
@@ -117,15 +108,15 @@ fn words(error: evendb::Error) -> String {
     format!("{:?}: {error}", error.kind())
 }
 
-impl<'a, S: Store> Program<'a, S> {
+impl<'a> Program<'a> {
     /// A program of a thread.
     pub fn new(
-        store: &'a S,
+        store: &'a Store,
         thread: usize,
         seed: u64,
-        hand: &'a mut Hand<S>,
+        hand: &'a mut Hand,
         load: Load,
-    ) -> Program<'a, S> {
+    ) -> Program<'a> {
         Program {
             store,
             thread,
@@ -147,7 +138,7 @@ impl<'a, S: Store> Program<'a, S> {
             let place = |what| format!("thread {}, deleting nine tenths: {what}", self.thread);
             shrunk.map_err(place)?;
         }
-        let table = calls::<'a, S>(self.load.phase);
+        let table = calls(self.load.phase);
         let all: u64 = table.iter().map(|(_, weight, _)| weight).sum();
         for number in 0..self.load.calls {
             let mut at = self.draw.below(all);
@@ -218,7 +209,7 @@ impl<'a, S: Store> Program<'a, S> {
     }
 
     fn merges(space: Space) -> bool {
-        S::RICH && matches!(space, Space::Counts | Space::Fresh)
+        matches!(space, Space::Counts | Space::Fresh)
     }
 
     /// Usually a short value, sometimes one of some pages, seldom one of hundreds of KiB, if the

@@ -2,9 +2,9 @@
 
 use super::{HELD_MAX, Held, KEYS, Outcome, Program, words};
 use crate::oracle::Space;
-use crate::store::{Span, Store};
+use crate::store::Span;
 
-impl<S: Store> Program<'_, S> {
+impl Program<'_> {
     pub(super) fn get(&mut self) -> Outcome {
         let space = self.space();
         let key = match self.draw.one_in(3) {

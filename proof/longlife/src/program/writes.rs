@@ -3,10 +3,9 @@
 use super::{KEYS, ONCE, Outcome, Phase, Program};
 use crate::content::operand;
 use crate::oracle::{Lasting, SPACES, Space, Write};
-use crate::store::Store;
 use crate::time::{HOUR, YEAR};
 
-impl<S: Store> Program<'_, S> {
+impl Program<'_> {
     pub(super) fn put(&mut self) -> Outcome {
         let space = self.space();
         if self.has_enough() && self.load.phase != Phase::Full {
@@ -99,7 +98,7 @@ impl<S: Store> Program<'_, S> {
         let (mut writes, mut bytes) = (Vec::new(), 0);
         for _ in 0..2 + self.draw.below(11) {
             let space = self.space();
-            let write = match self.draw.below(if S::RICH { 10 } else { 7 }) {
+            let write = match self.draw.below(10) {
                 0..=4 => {
                     let (key, content) = (self.any_key(), self.content(space));
                     bytes += (key.len() + content.len() + 64) as u64;
@@ -165,7 +164,7 @@ impl<S: Store> Program<'_, S> {
                 .filter(|(number, _)| number % 10 != 0)
                 .map(|(_, key)| key.clone())
                 .collect();
-            match self.draw.below(if S::RICH { 3 } else { 2 }) {
+            match self.draw.below(3) {
                 0 => {
                     for key in keys {
                         self.write(Write::Delete(space, key))?;

@@ -1,124 +1,26 @@
-//! [`Store`]: the calls of a life on an engine, and both engines behind it.
+//! [`Store`]: the calls of a life on the engine.
 //!
-//! Both engines have the same errors, which pass unchanged: a full disk must be distinguished from
-//! anything else. Calls that only the first engine has ([`Store::RICH`]) are not made on the second
-//! one.
+//! The engine's errors pass unchanged: a full disk must be distinguished from anything else.
 
-/// The calls of [`Store`] that both engines have under the same names.
-macro_rules! same_calls {
-    ($engine:ident) => {
-        fn sizes() -> Vec<usize> {
-            options::sizes(FACTORS)
-        }
-
-        fn told(row: &Row) -> String {
-            options::told(FACTORS, row)
-        }
-
-        fn record_bytes_max(&self) -> u64 {
-            self.record_bytes_max
-        }
-
-        fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>> {
-            self.space(space).get(key).map(bytes)
-        }
-
-        fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Answer<Vec<Option<Vec<u8>>>> {
-            let values = self.space(space).multi_get(keys)?;
-            Ok(values.into_iter().map(bytes).collect())
-        }
-
-        fn scan(&self, space: Space, span: &Span) -> Answer<Vec<Pair>> {
-            let items = self.space(space).range::<&[u8]>(span.bounds());
-            pairs(items, span.backward)
-        }
-
-        fn snapshot(&self) -> Answer<Snapshot> {
-            self.db.snapshot()
-        }
-
-        fn get_at(&self, at: &Snapshot, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>> {
-            at.get(self.space(space), key).map(bytes)
-        }
-
-        fn scan_at(&self, at: &Snapshot, space: Space, span: &Span) -> Answer<Vec<Pair>> {
-            let items = at.range::<&[u8]>(self.space(space), span.bounds());
-            pairs(items, span.backward)
-        }
-
-        fn persist(&self) -> Answer<()> {
-            self.db.persist()
-        }
-
-        fn flush(&self) -> Answer<()> {
-            self.db.flush()
-        }
-
-        fn settle(&self) -> Answer<()> {
-            self.db.settle_debt()
-        }
-
-        fn compact(&self) -> Answer<()> {
-            self.db.compact().map(drop)
-        }
-
-        fn close(self) -> Answer<()> {
-            self.db.close()
-        }
-
-        fn verify(dir: &Path) -> Answer<Vec<String>> {
-            use $engine::inspect::{InspectOptions, verify};
-            let report = verify(dir, InspectOptions::new())?;
-            Ok(findings(report.is_sound(), &report.findings))
-        }
-
-        fn destroy(dir: &Path) -> Answer<()> {
-            $engine::destroy(dir)
-        }
-    };
-}
-
-/// The setters that the settings of both engines have.
-macro_rules! same_setters {
-    () => {
-        fn option(self, set: impl FnOnce(Options) -> Options) -> Settings {
-            Settings {
-                options: set(self.options),
-                ..self
-            }
-        }
-
-        fn durability(self, durability: Durability) -> Settings {
-            Settings {
-                durability,
-                ..self.option(|options| options.durability(durability))
-            }
-        }
-
-        fn advanced(self, set: impl FnOnce(Advanced) -> Advanced) -> Settings {
-            self.option(|options| options.advanced(set))
-        }
-    };
-}
-
-mod even;
-mod even_options;
-mod fragmented;
-mod fragmented_options;
-
-pub use even::Even;
-pub use fragmented::Fragmented;
+mod settings;
 
 use crate::covering::Row;
-use crate::oracle::{Pair, Space, Write};
-use crate::time::Clock;
-use evendb::{Durability, Error, Merges};
+use crate::kept::{self, Kept};
+use crate::options;
+use crate::oracle::{Lasting, Pair, SPACES, Space, Write};
+use crate::time::{Clock, at};
+use evendb::{
+    Backups, Batch, Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Layout, Merges,
+    Snapshot, Transaction, Value,
+};
+use settings::{FACTORS, Settings};
 use std::fmt::Debug;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The answer of an engine.
+/// The answer of the engine.
 pub type Answer<T> = Result<T, Error>;
 
 /// The limits of a scan: from the first key on, up to the second one, if there is one.
@@ -202,76 +104,414 @@ pub struct Said {
     pub read_only: bool,
 }
 
-/// An open database. Threads share it.
-pub trait Store: Sized + Sync {
-    /// The name in tables.
-    const NAME: &'static str;
-    /// Whether it has transactions, merges, expiry, deletes of ranges, copies and backups.
-    const RICH: bool;
-    /// A moment.
-    type Snapshot: Send;
+/// Bytes that a record counts in addition to key and value.
+const COUNTED_BYTES: u64 = 64;
 
-    /// The number of choices of each factor of its options.
-    fn sizes() -> Vec<usize>;
-    /// A row in words.
-    fn told(row: &Row) -> String;
+/// An open database. Threads share it.
+pub struct Store {
+    db: Db,
+    spaces: [Keyspace; SPACES.len()],
+    record_bytes_max: u64,
+}
+
+fn settings(row: &Row) -> Settings {
+    options::apply(FACTORS, row, Settings::new())
+}
+
+/// The options of a keyspace. Its layout, and the operator of [`Space::Counts`], stay those of the
+/// row with which it was made.
+fn of_keyspace(space: Space, settings: &Settings, is_new: bool) -> KeyspaceOptions {
+    let own = settings.keyspace.clone();
+    let own = match settings.layout.filter(|_| is_new) {
+        Some(layout) => own.layout(layout),
+        None => own,
+    };
+    match (space, settings.ttl) {
+        (Space::Until, Some(ttl)) => own.ttl(ttl),
+        (Space::Counts | Space::Fresh, _) if is_new => own.merge_operator(settings.merges),
+        _ => own,
+    }
+}
+
+/// All keyspaces, with the options of a row.
+fn keyspaces(db: &Db, settings: Option<&Settings>) -> Answer<[Keyspace; SPACES.len()]> {
+    let open = |space: Space| {
+        let is_new = !db.keyspace_exists(space.name());
+        let Some(settings) = settings else {
+            return db.keyspace(space.name());
+        };
+        let own = of_keyspace(space, settings, is_new);
+        if is_new {
+            return db.keyspace_with(space.name(), &own);
+        }
+        let keyspace = db.keyspace(space.name())?;
+        keyspace.set_options(&own)?;
+        Ok(keyspace)
+    };
+    let [a, b, c, d, e] = SPACES.map(open);
+    Ok([a?, b?, c?, d?, e?])
+}
+
+fn budget_part(db: &Db) -> u64 {
+    db.batch().counted_bytes_max() - COUNTED_BYTES
+}
+
+impl Store {
+    fn space(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
+
+    fn add(&self, batch: &mut Batch, write: &Write) {
+        match write {
+            Write::Put(space, key, content, lasting) => {
+                let (space, value) = (self.space(*space), content.bytes());
+                match lasting {
+                    Lasting::Plain => batch.put(space, key, value),
+                    Lasting::For(millis) => {
+                        batch.put_with_ttl(space, key, value, Duration::from_millis(*millis))
+                    }
+                    Lasting::Until(millis) => batch.put_expiring_at(space, key, value, at(*millis)),
+                }
+            }
+            Write::Delete(space, key) => batch.delete(self.space(*space), key),
+            Write::SingleDelete(space, key) => batch.single_delete(self.space(*space), key),
+            Write::DeleteRange(space, low, high) => {
+                batch.delete_range::<&[u8]>(self.space(*space), between(low, Some(high)))
+            }
+            Write::Merge(space, key, operand) => batch.merge(self.space(*space), key, operand),
+        };
+    }
+
+    fn add_to(&self, transaction: &mut Transaction, write: &Write) -> Answer<()> {
+        match write {
+            Write::Put(space, key, content, lasting) => {
+                let (space, value) = (self.space(*space), content.bytes());
+                match lasting {
+                    Lasting::Plain => transaction.put(space, key, value),
+                    Lasting::For(millis) => {
+                        let ttl = Duration::from_millis(*millis);
+                        transaction.put_with_ttl(space, key, value, ttl)
+                    }
+                    Lasting::Until(millis) => {
+                        transaction.put_expiring_at(space, key, value, at(*millis))
+                    }
+                }
+            }
+            Write::Delete(space, key) => transaction.delete(self.space(*space), key),
+            Write::SingleDelete(space, key) => transaction.single_delete(self.space(*space), key),
+            Write::DeleteRange(space, low, high) => {
+                transaction.delete_range::<&[u8]>(self.space(*space), between(low, Some(high)))
+            }
+            Write::Merge(space, key, operand) => {
+                transaction.merge(self.space(*space), key, operand)
+            }
+        }
+    }
+}
+
+fn number(value: Option<Value>) -> Answer<u64> {
+    let number = value.and_then(|value| Some(u64::from_le_bytes((*value).try_into().ok()?)));
+    number.ok_or_else(|| Error::new(ErrorKind::Corruption, "an account without a balance"))
+}
+
+impl Store {
     /// The facts of a row.
-    fn said(row: &Row) -> Said;
+    pub fn said(row: &Row) -> Said {
+        let settings = settings(row);
+        Said {
+            durability: settings.durability,
+            ttl: settings.ttl.map(|ttl| ttl.as_millis() as u64),
+            merges: settings.merges,
+            read_only: settings.read_only,
+        }
+    }
+
     /// Kept databases of earlier formats: texts of their files, and their content.
-    fn kept() -> Vec<crate::kept::Kept>;
+    pub fn kept() -> Vec<Kept> {
+        kept::all()
+    }
 
     /// Opens a database with a row's options. All keyspaces are there then, or are made, with the
     /// row's options of keyspaces.
-    fn open(dir: &Path, row: &Row, clock: &Arc<Clock>, how: How) -> Answer<Self>;
-    /// Opens a database with the same options each time.
-    fn open_standard(dir: &Path, clock: &Arc<Clock>) -> Answer<Self>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn open(dir: &Path, row: &Row, clock: &Arc<Clock>, how: How) -> Answer<Store> {
+        let settings = settings(row);
+        let options = settings.options.clone();
+        let options = options.advanced(|advanced| advanced.wall_clock(clock.clone()));
+        let options = match how {
+            How::First => options.create_if_missing(true),
+            How::Again => options,
+            How::ReadOnly => options.read_only(true),
+        };
+        let db = options.open(dir)?;
+        let settings = (how != How::ReadOnly).then_some(&settings);
+        Ok(Store {
+            spaces: keyspaces(&db, settings)?,
+            record_bytes_max: budget_part(&db),
+            db,
+        })
+    }
+
+    /// Opens a database with the same options each time. The default keyspace has chunks, and all
+    /// others have guards.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn open_standard(dir: &Path, clock: &Arc<Clock>) -> Answer<Store> {
+        let settings = Settings {
+            layout: Some(Layout::Guards),
+            ..Settings::new()
+        };
+        let options = settings.options.clone().workers(2);
+        let options = options.advanced(|advanced| advanced.wall_clock(clock.clone()));
+        let db = options.open(dir)?;
+        Ok(Store {
+            spaces: keyspaces(&db, Some(&settings))?,
+            record_bytes_max: budget_part(&db),
+            db,
+        })
+    }
+
     /// Drops a keyspace and makes it anew.
-    fn remake(&mut self, space: Space, row: &Row) -> Answer<()>;
-    /// The highest number of bytes of a key with its value.
-    fn record_bytes_max(&self) -> u64;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn remake(&mut self, space: Space, row: &Row) -> Answer<()> {
+        self.db.drop_keyspace(space.name())?;
+        let own = of_keyspace(space, &settings(row), true);
+        self.spaces[space as usize] = self.db.keyspace_with(space.name(), &own)?;
+        Ok(())
+    }
 
     /// One write.
-    fn write(&self, write: &Write) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn write(&self, write: &Write) -> Answer<()> {
+        match write {
+            Write::Put(space, key, content, lasting) => {
+                let (space, value) = (self.space(*space), content.bytes());
+                match lasting {
+                    Lasting::Plain => space.put(key, value),
+                    Lasting::For(millis) => {
+                        space.put_with_ttl(key, value, Duration::from_millis(*millis))
+                    }
+                    Lasting::Until(millis) => space.put_expiring_at(key, value, at(*millis)),
+                }
+            }
+            Write::Delete(space, key) => self.space(*space).delete(key),
+            Write::SingleDelete(space, key) => self.space(*space).single_delete(key),
+            Write::DeleteRange(space, low, high) => self
+                .space(*space)
+                .delete_range::<&[u8]>(between(low, Some(high))),
+            Write::Merge(space, key, operand) => self.space(*space).merge(key, operand),
+        }
+    }
+
     /// Writes that take effect together.
-    fn batch(&self, writes: &[Write], raised: bool) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn batch(&self, writes: &[Write], raised: bool) -> Answer<()> {
+        let mut batch = self.db.batch();
+        for write in writes {
+            self.add(&mut batch, write);
+        }
+        if raised {
+            batch.durability(Durability::Sync);
+        }
+        batch.commit()
+    }
+
     /// Makes the writes in a transaction that gets keys first. Returns what it got.
-    fn transact(&self, gets: &[(Space, Vec<u8>)], writes: &[Write])
-    -> Answer<Vec<Option<Vec<u8>>>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn transact(
+        &self,
+        gets: &[(Space, Vec<u8>)],
+        writes: &[Write],
+    ) -> Answer<Vec<Option<Vec<u8>>>> {
+        self.db.transact(|transaction| {
+            let got = gets.iter().map(|(space, key)| {
+                let value = transaction.get(self.space(*space), key);
+                value.map(bytes)
+            });
+            let got: Answer<Vec<_>> = got.collect();
+            for write in writes {
+                self.add_to(transaction, write)?;
+            }
+            got
+        })
+    }
+
     /// Moves `amount`, if it is there, from one number to another, both of 8 bytes and in the
     /// default keyspace.
-    fn transfer(&self, from: &[u8], to: &[u8], amount: u64) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn transfer(&self, from: &[u8], to: &[u8], amount: u64) -> Answer<()> {
+        let space = self.space(Space::Default);
+        self.db.transact(|transaction| {
+            let there = number(transaction.get(space, from)?)?;
+            let other = number(transaction.get(space, to)?)?;
+            let amount = amount.min(there);
+            transaction.put(space, from, (there - amount).to_le_bytes())?;
+            transaction.put(space, to, (other + amount).to_le_bytes())
+        })
+    }
+
+    /// The number of choices of each factor of its options.
+    pub fn sizes() -> Vec<usize> {
+        options::sizes(FACTORS)
+    }
+
+    /// A row in words.
+    pub fn told(row: &Row) -> String {
+        options::told(FACTORS, row)
+    }
+
+    /// The highest number of bytes of a key with its value.
+    pub fn record_bytes_max(&self) -> u64 {
+        self.record_bytes_max
+    }
+
     /// One value.
-    fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn get(&self, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>> {
+        self.space(space).get(key).map(bytes)
+    }
+
     /// Several values of one moment.
-    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Answer<Vec<Option<Vec<u8>>>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Answer<Vec<Option<Vec<u8>>>> {
+        let values = self.space(space).multi_get(keys)?;
+        Ok(values.into_iter().map(bytes).collect())
+    }
+
     /// Pairs, in the order of keys or in reverse.
-    fn scan(&self, space: Space, span: &Span) -> Answer<Vec<Pair>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn scan(&self, space: Space, span: &Span) -> Answer<Vec<Pair>> {
+        let items = self.space(space).range::<&[u8]>(span.bounds());
+        pairs(items, span.backward)
+    }
+
     /// This moment.
-    fn snapshot(&self) -> Answer<Self::Snapshot>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn snapshot(&self) -> Answer<Snapshot> {
+        self.db.snapshot()
+    }
+
     /// One value at that moment.
-    fn get_at(&self, at: &Self::Snapshot, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn get_at(&self, at: &Snapshot, space: Space, key: &[u8]) -> Answer<Option<Vec<u8>>> {
+        at.get(self.space(space), key).map(bytes)
+    }
+
     /// Pairs at that moment.
-    fn scan_at(&self, at: &Self::Snapshot, space: Space, span: &Span) -> Answer<Vec<Pair>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn scan_at(&self, at: &Snapshot, space: Space, span: &Span) -> Answer<Vec<Pair>> {
+        let items = at.range::<&[u8]>(self.space(space), span.bounds());
+        pairs(items, span.backward)
+    }
 
     /// Makes all writes that returned durable.
-    fn persist(&self) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn persist(&self) -> Answer<()> {
+        self.db.persist()
+    }
+
     /// As `persist`, by a checkpoint or flush.
-    fn flush(&self) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn flush(&self) -> Answer<()> {
+        self.db.flush()
+    }
+
     /// As `flush`, and does all reorganisation that is owed.
-    fn settle(&self) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn settle(&self) -> Answer<()> {
+        self.db.settle_debt()
+    }
+
     /// Rewrites all data.
-    fn compact(&self) -> Answer<()>;
-    /// The work of an idle database.
-    fn idle(&self) -> Answer<()>;
-    /// Copies it to a directory that is not there.
-    fn copy_to(&self, dir: &Path) -> Answer<()>;
-    /// Backs it up, and makes a database from the backup.
-    fn back_up_and_restore(&self, backups: &Path, into: &Path) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn compact(&self) -> Answer<()> {
+        self.db.compact().map(drop)
+    }
+
     /// Closes it.
-    fn close(self) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn close(self) -> Answer<()> {
+        self.db.close()
+    }
+
     /// Compares every byte of a database that nobody has open with its checksums and its structure.
     /// Returns the findings.
-    fn verify(dir: &Path) -> Answer<Vec<String>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn verify(dir: &Path) -> Answer<Vec<String>> {
+        use evendb::inspect::{InspectOptions, verify};
+        let report = verify(dir, InspectOptions::new())?;
+        Ok(findings(report.is_sound(), &report.findings))
+    }
+
     /// Removes a database that nobody has open.
-    fn destroy(dir: &Path) -> Answer<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn destroy(dir: &Path) -> Answer<()> {
+        evendb::destroy(dir)
+    }
+
+    /// The work of an idle database.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn idle(&self) -> Answer<()> {
+        self.db.idle_pass().map(drop)
+    }
+
+    /// Copies it to a directory that is not there.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn copy_to(&self, dir: &Path) -> Answer<()> {
+        self.db.copy_to(dir).map(drop)
+    }
+
+    /// Backs it up, and makes a database from the backup.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn back_up_and_restore(&self, backups: &Path, into: &Path) -> Answer<()> {
+        let made = self.db.backup(backups)?;
+        let backups = Backups::at(backups);
+        backups.verify(Some(made.number))?;
+        backups.restore(Some(made.number), into).map(drop)
+    }
 }

@@ -1,127 +1,29 @@
-//! [`Store`]: the calls that the rig makes, and both engines behind it.
+//! [`Store`]: the calls that the rig makes, and the engine behind them.
 //!
 //! Options are tiny, so that checkpoints, flushes, compactions, splits and full logs come all the
-//! time, and vary from opening to opening. Errors are texts: after a cut any may come, and before
-//! it each is a failure of the test.
-
-/// An open database of an engine, and a moment of it.
-macro_rules! opened {
-    ($engine:ident: $Store:ident) => {
-        /// See the module.
-        pub struct $Store {
-            db: $engine::Db,
-            spaces: [$engine::Keyspace; 4],
-        }
-
-        impl $Store {
-            fn space(&self, space: Space) -> &$engine::Keyspace {
-                &self.spaces[space as usize]
-            }
-        }
-
-        struct Moment<'a> {
-            store: &'a $Store,
-            snapshot: $engine::Snapshot,
-        }
-
-        impl Look for Moment<'_> {
-            fn pairs(&self, space: Space, prefix: &str) -> Result<Vec<Pair>> {
-                let pairs = self.snapshot.prefix(self.store.space(space), prefix);
-                let pair = |item: $engine::Result<($engine::Value, $engine::Value)>| {
-                    item.map(|(key, value)| (key.to_vec(), value.to_vec()))
-                        .map_err(said)
-                };
-                pairs.map(pair).collect()
-            }
-
-            fn get(&self, space: Space, key: &str) -> Result<Option<Vec<u8>>> {
-                let value = self.snapshot.get(self.store.space(space), key);
-                Ok(value.map_err(said)?.map(|value| value.to_vec()))
-            }
-        }
-    };
-}
-
-/// The calls of [`Store`] that have the same names in both engines, for a type of [`opened!`]. Its
-/// file has a function `options`.
-macro_rules! same_calls {
-    ($engine:ident) => {
-        fn open(dir: &Path, level: Level, draw: &mut Draw) -> Result<Self> {
-            let db = options(level, draw).open(dir).map_err(said)?;
-            let [mirror, bank, after] = NAMES.map(|name| db.keyspace(name).map_err(said));
-            let spaces = [db.default_keyspace().clone(), mirror?, bank?, after?];
-            Ok(Self { db, spaces })
-        }
-
-        fn look(&self) -> Result<Box<dyn Look + '_>> {
-            Ok(Box::new(Moment {
-                store: self,
-                snapshot: self.db.snapshot().map_err(said)?,
-            }))
-        }
-
-        fn put(&self, key: &str, value: &[u8]) -> Result<()> {
-            self.db.put(key, value).map_err(said)
-        }
-
-        fn delete(&self, key: &str) -> Result<()> {
-            self.db.delete(key).map_err(said)
-        }
-
-        fn batch(&self, puts: &[Put<'_>], raised: bool) -> Result<()> {
-            let mut batch = self.db.batch();
-            for (space, key, value) in puts {
-                batch.put(self.space(*space), key, value);
-            }
-            if raised {
-                batch.durability($engine::Durability::Sync);
-            }
-            batch.commit().map_err(said)
-        }
-
-        fn persist(&self) -> Result<()> {
-            self.db.persist().map_err(said)
-        }
-
-        fn flush(&self) -> Result<()> {
-            self.db.flush().map_err(said)
-        }
-
-        fn settle(&self) -> Result<()> {
-            self.db.settle_debt().map_err(said)
-        }
-
-        fn close(self) -> Result<()> {
-            self.db.close().map_err(said)
-        }
-
-        fn verify(dir: &Path) -> Result<()> {
-            use $engine::inspect::{InspectOptions, verify};
-            let report = verify(dir, InspectOptions::new()).map_err(said)?;
-            match report.is_sound() {
-                true => Ok(()),
-                false => Err(format!("verify: {:?}", report.findings)),
-            }
-        }
-    };
-}
-
-mod even;
-mod fragmented;
-
-pub use even::Even;
-pub use fragmented::Fragmented;
+//! time, and vary from opening to opening. Each keyspace has a layout of its own, which is drawn
+//! when the keyspace is made and stays; so most batches and transactions go across layouts. Errors
+//! are texts: after a cut any may come, and before it each is a failure of the test.
 
 use crate::Result;
 use crate::draw::Draw;
 use clap::ValueEnum;
-use evendb::{Durability, Error};
+use evendb::{
+    Backups, Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Layout, Snapshot, Value,
+};
 use std::path::Path;
+
+mod options;
+
+use options::options;
+
+/// The number of backups that stay.
+const KEEP: usize = 3;
 
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// What survives, in the engines' words, and one lie.
+/// What survives, in the engine's words, and one lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Level {
     /// Writes that a checkpoint or a call made durable.
@@ -146,7 +48,7 @@ impl Level {
         }
     }
 
-    /// The durability in the engines' options.
+    /// The durability in the engine's options.
     fn durability(self) -> Durability {
         match self {
             Level::Relaxed => Durability::Relaxed,
@@ -161,7 +63,7 @@ impl Level {
     }
 }
 
-/// An engine's error in words; both have the same errors.
+/// An error of the engine in words.
 fn said(error: Error) -> String {
     format!("{:?}: {error}", error.kind())
 }
@@ -206,36 +108,209 @@ pub trait Look {
 }
 
 /// An open database. Threads share it.
-pub trait Store: Sized + Sync {
-    /// Whether it has transactions. Without them there are no accounts.
-    const TRANSACTS: bool;
+pub struct Store {
+    db: Db,
+    spaces: [Keyspace; 4],
+}
+
+struct Moment<'a> {
+    store: &'a Store,
+    snapshot: Snapshot,
+}
+
+impl Look for Moment<'_> {
+    fn pairs(&self, space: Space, prefix: &str) -> Result<Vec<Pair>> {
+        let pairs = self.snapshot.prefix(self.store.space(space), prefix);
+        let pair = |item: evendb::Result<(Value, Value)>| {
+            item.map(|(key, value)| (key.to_vec(), value.to_vec()))
+                .map_err(said)
+        };
+        pairs.map(pair).collect()
+    }
+
+    fn get(&self, space: Space, key: &str) -> Result<Option<Vec<u8>>> {
+        let value = self.snapshot.get(self.store.space(space), key);
+        Ok(value.map_err(said)?.map(|value| value.to_vec()))
+    }
+}
+
+fn balance(value: Option<Value>) -> evendb::Result<u64> {
+    let number = value.and_then(|value| Some(u64::from_le_bytes((*value).try_into().ok()?)));
+    number.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "an account without a balance"))
+}
+
+/// A layout for something that is made.
+fn layout(draw: &mut Draw) -> Layout {
+    draw.of(&[Layout::Chunks, Layout::Guards])
+}
+
+impl Store {
+    fn space(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
 
     /// Opens or creates a database, with all keyspaces.
-    fn open(dir: &Path, level: Level, draw: &mut Draw) -> Result<Self>;
+    ///
+    /// # Errors
+    /// The engine's, as for all calls here.
+    pub fn open(dir: &Path, level: Level, draw: &mut Draw) -> Result<Store> {
+        let options = options(level, draw).layout(layout(draw));
+        let db = options.open(dir).map_err(said)?;
+        let mut open = |name: &str| {
+            let new = KeyspaceOptions::new().layout(layout(draw));
+            match db.keyspace_exists(name) {
+                true => db.keyspace(name).map_err(said),
+                false => db.keyspace_with(name, &new).map_err(said),
+            }
+        };
+        let [mirror, bank, after] = NAMES.map(&mut open);
+        let spaces = [db.default_keyspace().clone(), mirror?, bank?, after?];
+        Ok(Store { db, spaces })
+    }
+
     /// The present moment.
-    fn look(&self) -> Result<Box<dyn Look + '_>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn look(&self) -> Result<Box<dyn Look + '_>> {
+        Ok(Box::new(Moment {
+            store: self,
+            snapshot: self.db.snapshot().map_err(said)?,
+        }))
+    }
+
     /// One put.
-    fn put(&self, key: &str, value: &[u8]) -> Result<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn put(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.db.put(key, value).map_err(said)
+    }
+
     /// One delete.
-    fn delete(&self, key: &str) -> Result<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn delete(&self, key: &str) -> Result<()> {
+        self.db.delete(key).map_err(said)
+    }
+
     /// A batch, raised to the highest level or not.
-    fn batch(&self, puts: &[Put<'_>], raised: bool) -> Result<()>;
-    /// A transfer between accounts in one transaction with some puts; without transactions, the
-    /// puts.
-    fn transfer(&self, transfer: Transfer<'_>, puts: &[Put<'_>], raised: bool) -> Result<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn batch(&self, puts: &[Put<'_>], raised: bool) -> Result<()> {
+        let mut batch = self.db.batch();
+        for (space, key, value) in puts {
+            batch.put(self.space(*space), key, value);
+        }
+        if raised {
+            batch.durability(Durability::Sync);
+        }
+        batch.commit().map_err(said)
+    }
+
+    /// A transfer between accounts in one transaction with some puts.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn transfer(&self, transfer: Transfer<'_>, puts: &[Put<'_>], raised: bool) -> Result<()> {
+        let bank = self.space(Space::Bank);
+        let done = self.db.transact(|transaction| {
+            if raised {
+                transaction.durability(Durability::Sync);
+            }
+            let from = balance(transaction.get(bank, transfer.from)?)?;
+            let to = balance(transaction.get(bank, transfer.to)?)?;
+            let amount = transfer.amount.min(from);
+            transaction.put(bank, transfer.from, (from - amount).to_le_bytes())?;
+            transaction.put(bank, transfer.to, (to + amount).to_le_bytes())?;
+            for (space, key, value) in puts {
+                transaction.put(self.space(*space), key, value)?;
+            }
+            Ok::<_, Error>(())
+        });
+        done.map_err(said)
+    }
+
     /// Makes all writes that returned durable.
-    fn persist(&self) -> Result<()>;
-    /// As `persist`, by a checkpoint or flush.
-    fn flush(&self) -> Result<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn persist(&self) -> Result<()> {
+        self.db.persist().map_err(said)
+    }
+
+    /// As `persist`, by a checkpoint.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn flush(&self) -> Result<()> {
+        self.db.flush().map_err(said)
+    }
+
     /// As `flush`, and does all reorganisation that is owed.
-    fn settle(&self) -> Result<()>;
-    /// Makes a backup, and removes old ones. Returns its number, if the engine has backups.
-    fn backup(&self, dir: &Path) -> Result<Option<u64>>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn settle(&self) -> Result<()> {
+        self.db.settle_debt().map_err(said)
+    }
+
+    /// Makes a backup, and removes old ones. Returns its number.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn backup(&self, dir: &Path) -> Result<u64> {
+        let made = self.db.backup(dir).map_err(said)?;
+        Backups::at(dir).prune(KEEP).map_err(said)?;
+        Ok(made.number)
+    }
+
     /// Closes it.
-    fn close(self) -> Result<()>;
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn close(self) -> Result<()> {
+        self.db.close().map_err(said)
+    }
+
     /// Compares every byte of a database that nobody has open with its checksums and its structure.
-    fn verify(dir: &Path) -> Result<()>;
+    ///
+    /// # Errors
+    /// The engine's, and what was found.
+    pub fn verify(dir: &Path) -> Result<()> {
+        use evendb::inspect::{InspectOptions, verify};
+        let report = verify(dir, InspectOptions::new()).map_err(said)?;
+        match report.is_sound() {
+            true => Ok(()),
+            false => Err(format!("verify: {:?}", report.findings)),
+        }
+    }
+
     /// Verifies all backups, and makes a database from the newest. Returns its number, or none if
     /// there are no backups.
-    fn restore(dir: &Path, into: &Path) -> Result<Option<u64>>;
+    ///
+    /// # Errors
+    /// The engine's, and damage to a backup.
+    pub fn restore(dir: &Path, into: &Path) -> Result<Option<u64>> {
+        if !dir.exists() {
+            return Ok(None);
+        }
+        let backups = Backups::at(dir);
+        let listed = backups.list().map_err(said)?;
+        for info in &listed {
+            if let Some(damage) = &info.damage {
+                return Err(format!("backup {}: {damage}", info.number));
+            }
+            backups.verify(Some(info.number)).map_err(said)?;
+        }
+        match listed.last() {
+            None => Ok(None),
+            Some(last) => {
+                let number = backups.restore(Some(last.number), into);
+                number.map(Some).map_err(said)
+            }
+        }
+    }
 }

@@ -169,8 +169,8 @@ pub fn missing(counts: &Counts, promised: &Counts) -> Option<Fault> {
 ///
 /// # Errors
 /// The store's.
-pub fn prepare<S: Store>(store: &S) -> Result<()> {
-    if !S::TRANSACTS || store.look()?.get(Space::Bank, &account_key(0))?.is_some() {
+pub fn prepare(store: &Store) -> Result<()> {
+    if store.look()?.get(Space::Bank, &account_key(0))?.is_some() {
         return Ok(());
     }
     let keys: Vec<String> = (0..ACCOUNTS).map(account_key).collect();
@@ -293,8 +293,8 @@ pub fn check(look: &dyn Look) -> Result<Counts, Fault> {
 }
 
 /// Makes one write. Returns whether it was raised, which is done only if it `may_raise`.
-fn write_one<S: Store>(
-    store: &S,
+fn write_one(
+    store: &Store,
     thread: usize,
     number: u64,
     before: &Counts,
@@ -332,8 +332,8 @@ fn write_one<S: Store>(
 
 /// Writes until an error comes, and returns it. Some writes are raised if they `may_raise`. `told`
 /// hears of each write that returned: the number of writes, and whether the last was raised.
-pub fn write_forever<S: Store>(
-    store: &S,
+pub fn write_forever(
+    store: &Store,
     thread: usize,
     done: &[AtomicU64; THREADS],
     may_raise: bool,

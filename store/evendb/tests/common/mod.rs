@@ -1,5 +1,5 @@
-//! The common parts of the tests of crashes, faults and damage: tiny options, the oracle and the
-//! workload.
+//! The common parts of the tests of crashes, faults and damage: tiny options with the layout that
+//! `EVENDB_LAYOUT` names (`layout.rs`), the oracle and the workload.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
@@ -13,6 +13,7 @@ pub mod history_file;
 pub mod killing;
 #[path = "../../../storage/tests/knobs/mod.rs"]
 pub mod knobs;
+pub mod layout;
 pub mod linearizable;
 pub mod mounts;
 pub mod oracle;
@@ -26,6 +27,8 @@ pub mod workload;
 
 #[allow(unused_imports, reason = "every test binary uses its own part")]
 pub use knobs::{choice_from_env, count_from_env, flag_from_env, number_from_env};
+#[allow(unused_imports, reason = "every test binary uses its own part")]
+pub use layout::{has_chunks, is_about_chunks, options};
 
 use evendb::inspect::InspectOptions;
 use evendb::vfs::SimVfs;
@@ -39,7 +42,7 @@ pub const LEVELS: [Durability; 3] = [Durability::Relaxed, Durability::Process, D
 
 /// Limits so small that every kind of job runs within a few hundred steps.
 pub fn tiny(level: Durability, workers: usize) -> Options {
-    Options::new()
+    layout::tiny_guards(options())
         .memory_budget(1 << 20)
         .advanced(|advanced| {
             advanced
@@ -126,6 +129,9 @@ pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
     let options = on_sim(vfs, level, 0)
         .advanced(|advanced| advanced.commit_log_mapped(!variant.is_multiple_of(3)));
     let options = perhaps_as_the_paper(perhaps_apart(options, variant), variant);
+    let drawn = scramble(variant ^ 0xa5a5) as usize;
+    let (runs, compact) = (1 + drawn % 4, 1 + (drawn >> 8) % 4);
+    let options = layout::guards(options, runs, (compact, compact + 4));
     match scramble(variant) % 6 {
         0 => options.advanced(|advanced| advanced.munks(false)),
         1 => options

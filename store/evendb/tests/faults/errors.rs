@@ -92,12 +92,11 @@ fn errors_sync() {
 /// must not depend on those pages.
 #[test]
 fn records_behind_a_failed_sync_are_not_called_durable_again() {
-    use evendb::Options;
     use std::sync::Arc;
     for by_put in [false, true] {
         let vfs = SimVfs::new(7);
         let options = |vfs: &SimVfs, level| {
-            Options::new()
+            crate::common::options()
                 .vfs(Arc::new(vfs.clone()))
                 .memory_budget(1 << 20)
                 .advanced(|advanced| advanced.commit_log_bytes(64 << 10))

@@ -19,7 +19,7 @@ const WRITERS: usize = 4;
 const ROLE: &str = "EVENDB_FULL_FILE_SYSTEM";
 
 fn options() -> Options {
-    Options::new()
+    crate::common::options()
         .memory_budget(64 << 20)
         .durability(Durability::Process)
 }

@@ -403,6 +403,7 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
     if !is_alone("room::holes_of_the_logs_are_used_after_opening_on_a_full_disk") {
         return;
     }
+    let _chunks = common::is_about_chunks();
     for level in LEVELS {
         let vfs = SimVfs::new(1);
         // Munks are off: then only the log is written, and its runs are merged away.
@@ -460,6 +461,7 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
 /// names the merged run yet, so this is a full disk like any other, and no reason to stop.
 #[test]
 fn a_merge_of_runs_without_room_does_not_latch() {
+    let _chunks = common::is_about_chunks();
     let mut merges = 0;
     for at in 0..300 {
         let vfs = SimVfs::new(at);

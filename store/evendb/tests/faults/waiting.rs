@@ -33,6 +33,7 @@ pub fn no_room_in_the_logs(at: u64, sticky: bool) -> Fault {
 /// Puts that wait for a checkpoint which finds no room get an error, all of them, and soon.
 #[test]
 fn puts_that_wait_for_a_checkpoint_without_room_are_refused() {
+    let _chunks = common::is_about_chunks();
     for (level, workers) in [
         (Durability::Process, 1),
         (Durability::Sync, 1),

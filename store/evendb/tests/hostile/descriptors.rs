@@ -1,5 +1,6 @@
 //! A process that may have few files open.
 
+use crate::common::has_chunks;
 use crate::{in_another_process, small};
 use evendb::{Error, ErrorKind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -32,7 +33,8 @@ pub fn many_readers(dir: &Path) {
         db.put(key(number), [7; 100]).expect("puts");
     }
     db.settle_debt().expect("settles");
-    assert!(db.stats().chunks > 400, "{}", db.stats().chunks);
+    let chunks = db.stats().chunks;
+    assert!(chunks > 400 || !has_chunks(), "{chunks}");
     std::thread::scope(|scope| {
         for thread in 0..16 {
             let db = &db;

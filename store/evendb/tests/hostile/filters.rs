@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a filter of system calls is set by a raw call")]
 
 use crate::in_another_process;
-use evendb::{Durability, Options};
+use evendb::Durability;
 use std::path::Path;
 
 /// Calls that are refused; the store needs none of them.
@@ -57,7 +57,7 @@ pub fn without_hints(dir: &Path, errno: i32) {
     for level in [Durability::Process, Durability::Sync] {
         let dir = dir.join(format!("{level:?}"));
         let open = || {
-            Options::new()
+            crate::common::options()
                 .memory_budget(4 << 20)
                 .durability(level)
                 .open(&dir)

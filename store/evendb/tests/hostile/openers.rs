@@ -153,7 +153,7 @@ fn threads_that_cannot_be_started_are_an_error_of_opening() {
 #[test]
 fn a_deleted_lock_file_lets_nobody_in() {
     let dir = tempfile::tempdir().expect("a directory");
-    let open = || evendb::Options::new().workers(0).open(dir.path());
+    let open = || crate::common::options().workers(0).open(dir.path());
     let db = open().expect("opens");
     db.put("a", "1").expect("puts");
     std::fs::remove_file(dir.path().join("LOCK")).expect("removes the lock file");
@@ -171,7 +171,7 @@ fn a_deleted_lock_file_lets_nobody_in() {
 fn a_directory_that_is_moved_stops_the_writer() {
     let parent = tempfile::tempdir().expect("a directory");
     let (dir, moved) = (parent.path().join("db"), parent.path().join("moved"));
-    let options = evendb::Options::new().workers(0);
+    let options = crate::common::options().workers(0);
     let db = options.clone().open(&dir).expect("opens");
     db.put("a", "1").expect("puts");
     db.flush().expect("a checkpoint");

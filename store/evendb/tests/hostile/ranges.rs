@@ -1,6 +1,6 @@
 //! Odd ranges; iterators and handles that outlive their origin.
 
-use crate::common::{DIR, on_sim};
+use crate::common::{DIR, has_chunks, on_sim};
 use crate::kind_of;
 use evendb::vfs::{Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{Db, Durability, ErrorKind};
@@ -15,7 +15,7 @@ fn odd_ranges() {
         db.put(format!("{number:03}"), vec![1; 40]).expect("puts");
     }
     db.settle_debt().expect("settles");
-    assert!(db.stats().chunks > 2);
+    assert!(db.stats().chunks > 2 || !has_chunks());
     assert_eq!(db.range("200".."100").count(), 0);
     assert_eq!(db.range("200".."100").rev().count(), 0);
     assert_eq!(db.range("100".."100").count(), 0);
@@ -52,7 +52,8 @@ fn an_iterator_across_splits_and_close() {
             .expect("puts");
     }
     db.settle_debt().expect("settles");
-    assert!(db.stats().chunks > chunks + 2, "it was split");
+    let is_split = db.stats().chunks > chunks + 2;
+    assert!(is_split || !has_chunks(), "it was split");
     for item in iter.by_ref() {
         let (key, value) = item.expect("reads");
         assert_eq!(&*value, b"old");

@@ -6,11 +6,12 @@ use super::calls::feed::Consumer;
 use super::calls::transactions::OpenTransaction;
 use super::dice::Dice;
 use super::model::{Span, State};
+use crate::common::layout::recorded;
 use crate::common::oracle::{Change, End, Map, Oracle};
 use crate::common::{DIR, LEVELS, inspecting, varied};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{
-    Db, Durability, Keyspace, KeyspaceOptions, Merges, Options, Position, Snapshot, inspect,
+    Db, Durability, Keyspace, KeyspaceOptions, Layout, Merges, Options, Position, Snapshot, inspect,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -30,9 +31,39 @@ pub struct Meta {
 }
 
 impl Meta {
+    /// Those of a keyspace that is made with these options.
+    pub fn made(options: KeyspaceOptions) -> Meta {
+        let options = match layout_of(&options) {
+            Some(_) => options,
+            None => recorded(options),
+        };
+        Meta {
+            options,
+            ..Meta::default()
+        }
+    }
+
+    /// The options become these, except the layout, which stays.
+    pub fn set(&mut self, options: KeyspaceOptions) {
+        let own = layout_of(&self.options);
+        self.options = with_layout(options, own);
+    }
+
     /// Whether the keyspace has a merge operator; the only one appends.
     pub fn merges(&self) -> bool {
         self.options == self.options.clone().merge_operator(Merges::Append)
+    }
+}
+
+fn layout_of(options: &KeyspaceOptions) -> Option<Layout> {
+    let text = options.chosen().find(|(name, _)| *name == "layout")?.1;
+    Some(text.parse().expect("a layout"))
+}
+
+fn with_layout(options: KeyspaceOptions, layout: Option<Layout>) -> KeyspaceOptions {
+    match layout {
+        Some(layout) => options.layout(layout),
+        None => options,
     }
 }
 
@@ -87,7 +118,7 @@ impl World {
             level,
             db: None,
             oracle: Oracle::new(level),
-            metas: BTreeMap::from([(0, Meta::default())]),
+            metas: BTreeMap::from([(0, Meta::made(KeyspaceOptions::new()))]),
             pending_meta: None,
             snapshots: Vec::new(),
             transactions: Vec::new(),

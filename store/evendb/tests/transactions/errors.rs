@@ -325,7 +325,7 @@ fn compare_and_swap_loses_no_increment() {
 #[test]
 fn a_commit_that_has_read_a_dropped_keyspace_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
-    let db = evendb::Db::open(dir.path()).expect("opens");
+    let db = crate::common::options().open(dir.path()).expect("opens");
     let gone = db.keyspace("gone").expect("a keyspace");
     gone.put("a", "1").expect("puts");
     let mut transaction = db.transaction().expect("begins");

@@ -1,8 +1,9 @@
 //! Keyspaces: made, with options, dropped, with properties; handles of dropped ones.
 
 use super::{Call, call};
+use crate::common::layout::layout;
 use crate::world::{Meta, NAMES, Outcome, PROPERTIES, World};
-use evendb::{Compression, ErrorKind, KeyspaceOptions, Merges};
+use evendb::{Compression, ErrorKind, KeyspaceOptions, Layout, Merges};
 
 pub const CALLS: &[Call] = &[
     call("make a keyspace", 18, make),
@@ -45,6 +46,10 @@ fn make(world: &mut World) -> Outcome {
         true => options(world),
         false => KeyspaceOptions::new(),
     };
+    let wanted = match world.dice.one_in(3) {
+        true => wanted.layout(*world.dice.pick(&[Layout::Chunks, layout()])),
+        false => wanted,
+    };
     world.tell(|| format!("{name} {wanted:?}"));
     world.did("Db::keyspace_with");
     let db = world.db().clone();
@@ -58,10 +63,7 @@ fn make(world: &mut World) -> Outcome {
     }
     world.oracle.begin_create(name);
     let generation = world.oracle.next_generation() - 1;
-    let meta = Meta {
-        options: wanted.clone(),
-        ..Meta::default()
-    };
+    let meta = Meta::made(wanted.clone());
     world.pending_meta = Some((generation, meta.clone()));
     match wanted == KeyspaceOptions::new() {
         true => db.keyspace(name)?,
@@ -125,10 +127,10 @@ fn set_options(world: &mut World) -> Outcome {
         generation,
         |meta| {
             // An operator stays.
-            meta.options = match meta.merges() {
+            meta.set(match meta.merges() {
                 true => wanted.clone().merge_operator(Merges::Append),
                 false => wanted.clone(),
-            };
+            });
         },
         || keyspace.set_options(&wanted),
     )

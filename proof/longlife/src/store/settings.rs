@@ -1,8 +1,10 @@
-//! The first engine's options: those of the database, advanced ones, and those of a keyspace.
+//! The options of an opening: those of the database, advanced ones, those of guards, and those of a
+//! keyspace.
 
 use crate::options::{Factor, factor};
 use evendb::{
-    Advanced, Compression, Departure, Durability, KeyspaceOptions, LogSearch, Merges, Options,
+    Advanced, Compression, Departure, Durability, GuardOptions, KeyspaceOptions, Layout, LogSearch,
+    Merges, Options,
 };
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ pub struct Settings {
     pub ttl: Option<Duration>,
     /// The operator of a keyspace that is made.
     pub merges: Merges,
+    /// The layout of a keyspace that is made; without it, that of the database's options.
+    pub layout: Option<Layout>,
     /// What an acknowledged write survives.
     pub durability: Durability,
     /// Whether the database is first opened only for reading.
@@ -32,12 +36,33 @@ impl Settings {
             keyspace: KeyspaceOptions::new(),
             ttl: None,
             merges: Merges::AddU64,
+            layout: None,
             durability: Durability::Process,
             read_only: false,
         }
     }
 
-    same_setters!();
+    fn option(self, set: impl FnOnce(Options) -> Options) -> Settings {
+        Settings {
+            options: set(self.options),
+            ..self
+        }
+    }
+
+    fn durability(self, durability: Durability) -> Settings {
+        Settings {
+            durability,
+            ..self.option(|options| options.durability(durability))
+        }
+    }
+
+    fn advanced(self, set: impl FnOnce(Advanced) -> Advanced) -> Settings {
+        self.option(|options| options.advanced(set))
+    }
+
+    fn guards(self, set: impl FnOnce(GuardOptions) -> GuardOptions) -> Settings {
+        self.advanced(|advanced| advanced.guards(set))
+    }
 
     fn keyspace(self, set: impl FnOnce(KeyspaceOptions) -> KeyspaceOptions) -> Settings {
         Settings {
@@ -53,6 +78,11 @@ impl Settings {
 
     fn merges(self, merges: Merges) -> Settings {
         Settings { merges, ..self }
+    }
+
+    fn layout(self, layout: Layout) -> Settings {
+        let layout = Some(layout);
+        Settings { layout, ..self }
     }
 }
 
@@ -75,9 +105,26 @@ pub static FACTORS: &[Factor<Settings>] = &[
     factor!(option.memory_budget:
         "1 MiB, the least" => (1 << 20), "3 MiB" => (3 << 20), "16 MiB" => (16 << 20)
     ),
-    factor!(durability),
-    factor!(create_if_missing),
-    factor!(read_only),
+    Factor {
+        name: "durability",
+        choices: &[
+            ("relaxed", |s| s.durability(Durability::Relaxed)),
+            ("process", |s| s.durability(Durability::Process)),
+            ("sync", |s| s.durability(Durability::Sync)),
+        ],
+    },
+    factor!(option.create_if_missing: "yes" => (true), "no" => (false)),
+    Factor {
+        name: "read_only",
+        choices: &[
+            ("no", |s| s),
+            ("before", |s| Settings {
+                read_only: true,
+                ..s
+            }),
+        ],
+    },
+    factor!(option.layout: "chunks" => (Layout::Chunks), "guards" => (Layout::Guards)),
     factor!(option.accept_log_loss: "no" => (false), "yes" => (true)),
     factor!(option.compression:
         "none" => (Compression::None), "lz4" => (Compression::Lz4),
@@ -111,6 +158,20 @@ pub static FACTORS: &[Factor<Settings>] = &[
     ),
     factor!(advanced.value_file_bytes: default, "4 KiB" => (4 << 10), "300 KiB" => (300 << 10)),
     factor!(advanced.value_file_live_percent: default, "0" => (0), "90" => (90)),
+    factor!(guards.max_files_per_guard: "1" => (1), "2" => (2), "4" => (4)),
+    factor!(guards.level0_runs: default, "1, 2" => (1, 2), "8, 24" => (8, 24)),
+    factor!(guards.last_guard_bytes: default, "3 KiB" => (3 << 10), "200 KiB" => (200 << 10)),
+    factor!(guards.table_bytes_max: default, "4 KiB" => (4 << 10), "100 KiB" => (100 << 10)),
+    factor!(guards.compaction_by_seeks: "yes" => (true), "no" => (false)),
+    factor!(guards.parallel_seeks: "yes" => (true), "no" => (false)),
+    Factor {
+        name: "keyspace.layout",
+        choices: &[
+            ("default", |s| s),
+            ("chunks", |s| s.layout(Layout::Chunks)),
+            ("guards", |s| s.layout(Layout::Guards)),
+        ],
+    },
     factor!(keyspace.compression:
         default, "none" => (Compression::None), "lz4" => (Compression::Lz4),
         #[cfg(feature = "zstd")] "zstd" => (Compression::Zstd { level: 3 })
@@ -146,7 +207,7 @@ mod tests {
     use crate::options::tests::{all_pairs_are_met, check, setters};
 
     /// Options that are no choice of an opening, with the reason.
-    const LEFT_OUT: [(&str, &str); 6] = [
+    const LEFT_OUT: [(&str, &str); 7] = [
         ("error_if_exists", "it refuses every opening but the first"),
         (
             "wait_for_lock",
@@ -154,6 +215,7 @@ mod tests {
         ),
         ("vfs", "the files are the system's here"),
         ("advanced", "it sets the others"),
+        ("guards", "it sets those whose names begin with it"),
         ("wall_clock", "every opening has the life's clock"),
         (
             "encryption",
@@ -166,6 +228,8 @@ mod tests {
         let mut all = setters("evendb/src/rules/options/mod.rs", "Options");
         all.extend(setters("evendb/src/rules/options/advanced.rs", "Advanced"));
         all.extend(setters("evendb/src/rules/options/departure.rs", "Advanced"));
+        let guards = setters("evendb/src/rules/options/layout.rs", "GuardOptions");
+        all.extend(guards.iter().map(|name| format!("guards.{name}")));
         all.extend(keyspace.iter().map(|name| format!("keyspace.{name}")));
         all
     }
