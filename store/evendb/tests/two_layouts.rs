@@ -15,7 +15,7 @@ mod common;
 
 use common::oracle::{Change, End, Map, Oracle, contents};
 use common::{DIR, LEVELS, count_from_env, inspecting, number_from_env, scramble, varied};
-use evendb::inspect::verify;
+use evendb::inspect::{RepairOptions, repair, verify};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{
     Backups, Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Layout, Options, Snapshot,
@@ -519,6 +519,43 @@ fn copies_and_backups_hold_both_with_their_layouts() {
             copy.close().unwrap();
             let report = verify(dir, inspecting(&world.vfs)).unwrap();
             assert!(report.is_sound(), "{place}: {:#?}", report.findings);
+        }
+    }
+}
+
+/// A repair saves both, each with its layout and its options.
+#[test]
+fn a_repair_saves_both_with_their_layouts_and_options() {
+    for seed in 0..6 {
+        let mut world = worked(seed, |options| options);
+        let options = [1_000, 2_000].map(|bytes| KeyspaceOptions::new().block_bytes(bytes));
+        for (keyspace, own) in world.both().unwrap().iter().zip(&options) {
+            keyspace.set_options(own).unwrap();
+        }
+        let there = world
+            .both()
+            .unwrap()
+            .map(|keyspace| keyspace.options().unwrap());
+        let expected = everything(world.db());
+        world.abandon();
+        let report = repair(
+            DIR,
+            "/saved",
+            RepairOptions::default(),
+            inspecting(&world.vfs),
+        );
+        assert!(report.unwrap().is_complete(), "seed {seed}");
+        let saved = world.options.clone().open("/saved").unwrap();
+        assert!(everything(&saved) == expected, "seed {seed}: the contents");
+        for (at, there) in there.into_iter().enumerate() {
+            let keyspace = saved.keyspace(NAMES[at]).unwrap();
+            assert_eq!(
+                keyspace.options().unwrap(),
+                there,
+                "seed {seed}: {}",
+                NAMES[at]
+            );
+            assert_eq!(layout_of(&keyspace), layouts(seed)[at]);
         }
     }
 }
