@@ -28,6 +28,7 @@ use crate::tables::TableHandle;
 use crate::visibility::Dropping;
 use crate::{checkpoint, making_room, trace, worker};
 use evendb_storage::{TableId, Version};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -253,7 +254,13 @@ fn compact_chunk(engine: &Engine, span: &KeySpan, chunk: &Arc<Chunk>) -> Result<
     }
     if chunk.view.load_full().funk.is_guarded() {
         let range = (&*span.low, span.high.as_deref());
-        return guarded::compact(&engine.jobs(), &span.keyspace, chunk, range);
+        let worked = Cell::new(false);
+        let compact = || {
+            worked.set(guarded::compact(&engine.jobs(), keyspace, chunk, range)? || worked.get());
+            Ok(())
+        };
+        making_room::with_kept(engine, &compact)?;
+        return Ok(worked.get());
     }
     munks::absorb(&engine.core, chunk);
     let is_filtered = keyspace.filter.lock().is_some();

@@ -257,8 +257,12 @@ pub(crate) fn rewrite_with_kept(
         let parts = rewrite::rewrite(&engine.jobs(), keyspace, std::slice::from_ref(chunk))?;
         jobs::finish_layout(&engine.jobs(), &parts)
     };
-    let with_kept = || engine.disk.full_disk.with(Need::Jobs, rewrite);
-    or_in_surplus(engine, &with_kept)
+    with_kept(engine, &rewrite)
+}
+
+/// Does a job that gives room back; on a full disk with the reserve.
+pub(crate) fn with_kept(engine: &Engine, job: &dyn Fn() -> Result<()>) -> Result<()> {
+    or_in_surplus(engine, &|| engine.disk.full_disk.with(Need::Jobs, job))
 }
 
 /// After a rewrite: the room that it gave back is there, and the reserve that was given up for it

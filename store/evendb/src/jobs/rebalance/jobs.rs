@@ -445,6 +445,10 @@ pub(crate) fn picker_limits(context: &JobContext<'_>) -> PickerLimits {
 /// Whether a rewrite of the chunk surely takes less room on the disk than it gives back. Room that
 /// it frees within the container does not count: the container keeps it.
 pub(crate) fn will_shrink(view: &View) -> bool {
+    // A job of guards takes a part of the chunk, and gives the tables back that it took.
+    if view.funk.is_guarded() {
+        return true;
+    }
     let files = view
         .funk
         .tables()

@@ -28,7 +28,7 @@ use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::funk::Funk;
-use crate::guards::picker::{self, Limits, Shape};
+use crate::guards::picker::{self, Job, Limits, Shape};
 use crate::guards::plan::sweep::Sweep;
 use crate::guards::plan::{self, Plan};
 use crate::guards::tree::{Fragment, Guard, Tree};
@@ -199,6 +199,12 @@ fn run_one(
         .inspect_err(|_| remove_tables(context, &compacted.parts))?;
     core.metrics.rebalances.add(1);
     jobs::finish_layout(context, std::slice::from_ref(chunk))?;
+    if context.disk.full_disk.is_owed() {
+        // The next job needs the room of the tables that this one has replaced.
+        drop((plan, view));
+        jobs::flush_manifest(context)?;
+        context.disk.collect(&core.health);
+    }
     Ok(true)
 }
 
@@ -347,7 +353,25 @@ fn sweep(
     let next = |funk: &Funk, tree: &Tree| {
         let early = funk.runs.iter().rev().filter(|run| run.ordinal < begun_at);
         let early: Vec<_> = early.map(|run| run.table.clone()).collect();
-        let job = sweep.borrow_mut().next(tree, &early)?;
+        let job = loop {
+            let job = sweep.borrow_mut().next(tree, &early)?;
+            // A run with deletes that somebody still needs is left as it is.
+            let in_vain = match job {
+                Job::Within {
+                    level,
+                    guard,
+                    runs: 1,
+                } => {
+                    let guard = &tree.guards(level).all()[guard];
+                    let view = chunk.view.load_full();
+                    compaction::would_shrink(context, keyspace, &view, guard).is_ok_and(|yes| !yes)
+                }
+                _ => false,
+            };
+            if !in_vain {
+                break job;
+            }
+        };
         Some(Plan::of(
             tree,
             &early,
