@@ -1,7 +1,7 @@
 //! Databases of other stores, if a command is given one: it names the store, and says how to bring
 //! the records in. Otherwise they would be called damaged, for they have files of the same names.
 
-use evendb::EngineKind;
+use evendb::maker;
 use evendb::vfs::OsVfs;
 use std::fs;
 use std::io::Read;
@@ -61,7 +61,7 @@ pub fn refuse(matches: &ArgMatches) -> Result<(), Failure> {
             if let Some(foreign) = of(path) {
                 return Err(Failure::Message(named(path, foreign)));
             }
-            EngineKind::EvenDb.check(&OsVfs, path)?;
+            maker::check(&OsVfs, path)?;
         }
         match matches.subcommand() {
             Some((_, inner)) => matches = inner,
