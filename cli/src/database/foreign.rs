@@ -52,8 +52,8 @@ pub fn named(directory: &Path, foreign: Foreign) -> String {
     }
 }
 
-/// Refuses a database of another store, or of an engine of an earlier release. This holds for every
-/// command.
+/// Refuses a database of another store, or of the second engine of earlier releases. This holds for
+/// every command.
 pub fn refuse(matches: &ArgMatches) -> Result<(), Failure> {
     let mut matches = matches;
     loop {

@@ -18,8 +18,8 @@
 //!   `fork` - whether this process is a forked child, which may not touch the database. `sync` -
 //!   locks, atomics, threads and reclamation, which loom and shuttle replace. `container` - the
 //!   memory that a container lets this process have.
-//! * `words/`: `maker` - who made a database, and which is refused. `limits` - the error of an option
-//!   outside its limits. `error` - failures of the public faces. `durability` - what an
+//! * `words/`: `maker` - who made a database, and what is refused. `limits` - the error of an
+//!   option outside its limits. `error` - failures of the public faces. `durability` - what an
 //!   acknowledged write survives. `horizon` - which versions readers may still see. `range_size` -
 //!   about how much a range holds. `key_range` - a range of keys as its least key and its upper
 //!   limit. `setters` - the setters of options. `value_bytes` - what values that reads return can

@@ -28,9 +28,9 @@ use std::path::Path;
 /// # Errors
 /// `Locked` if the database is open; `Unsupported` for a directory that may be another store's (its
 /// `CURRENT` is not EvenDB's, or it has none and holds other files) or is a database of the engine
-/// flsm of earlier releases; `InvalidArgument` for a backup and for a symbolic link; `Io` (also if one of its names
-/// is a link, a directory or a pipe, which no database has; then nothing is removed); and `Forked`
-/// as for an opening.
+/// flsm of earlier releases; `InvalidArgument` for a backup and for a symbolic link; `Io` (also if
+/// one of its names is a link, a directory or a pipe, which no database has; then nothing is
+/// removed); and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
     evendb_base::destroy::destroy(&OsVfs, path.as_ref(), &is_of_database)
