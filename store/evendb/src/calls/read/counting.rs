@@ -40,6 +40,13 @@ pub(super) fn miss(engine: &Engine, chunk: &Arc<Chunk>, view: &View, lookup: &Lo
     }
 }
 
+/// Counts a refill of a scan; once, if it is tried again after a load.
+pub(super) fn refill(chunk: &Chunk, is_first_try: bool) {
+    if is_first_try {
+        Heat::count(&chunk.heat.scans);
+    }
+}
+
 /// Counts the refill of a scan that begins at `from`, in a span that is absent. Returns the span if
 /// it is worth loading now, and then counts that the load reads all runs of the chunk.
 pub(super) fn wanted_by_scan(

@@ -186,12 +186,7 @@ impl Change {
             }
             Change::Epoch(epoch) => {
                 put_varint(out, 2);
-                put_varint(out, epoch.epoch);
-                put_varint(out, epoch.seed);
-                put_varint(out, epoch.start.0);
-                put_varint(out, epoch.previous_closed_at.0);
-                put_varint(out, epoch.completed_before);
-                put_slice(out, epoch.boot.as_ref().map_or(&[], |boot| &boot[..]));
+                epoch.encode(out);
             }
             Change::CreateKeyspace { id, name } => {
                 put_varint(out, 3);
@@ -202,17 +197,7 @@ impl Change {
                 put_varint(out, 4);
                 put_varint(out, u64::from(id.0));
             }
-            Change::SetChunk(chunk) => {
-                put_varint(out, tag_of(chunk));
-                put_chunk(out, chunk);
-                if !chunk.covers.is_empty() || chunk.guards.is_some() {
-                    put_covers(out, &chunk.covers);
-                }
-                if let Some(guards) = &chunk.guards {
-                    put_varint(out, guards.seed);
-                    put_guards(out, &guards.keys);
-                }
-            }
+            Change::SetChunk(chunk) => put_set_chunk(out, chunk),
             Change::RemoveChunk { id } => {
                 put_varint(out, 6);
                 put_varint(out, id.0);
@@ -271,17 +256,7 @@ impl Change {
             1 => Change::Format {
                 ring_bytes: get_varint(input)?,
             },
-            2 => Change::Epoch(EpochRecord {
-                epoch: get_varint(input)?,
-                seed: get_varint(input)?,
-                start: Lsn(get_varint(input)?),
-                previous_closed_at: Lsn(get_varint(input)?),
-                completed_before: get_varint(input)?,
-                boot: match get_slice(input)? {
-                    [] => None,
-                    boot => Some(boot.try_into().ok()?),
-                },
-            }),
+            2 => Change::Epoch(EpochRecord::decode(input)?),
             3 => Change::CreateKeyspace {
                 id: keyspace(input)?,
                 name: text(input)?,
@@ -319,19 +294,7 @@ impl Change {
                 id: ChunkId(get_varint(input)?),
                 covers: get_covers(input)?,
             },
-            12 => {
-                let chunk = get_chunk(input)?;
-                let covers = get_covers(input)?;
-                let guards = Some(GuardSet {
-                    seed: get_varint(input)?,
-                    keys: get_guards(input)?,
-                });
-                Change::SetChunk(ChunkRecord {
-                    covers,
-                    guards,
-                    ..chunk
-                })
-            }
+            12 => Change::SetChunk(get_guarded_chunk(input)?),
             13 => Change::EditFragments {
                 id: ChunkId(get_varint(input)?),
                 gone: get_tables(input)?,
@@ -341,6 +304,55 @@ impl Change {
             _ => return None,
         })
     }
+}
+
+impl EpochRecord {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.epoch);
+        put_varint(out, self.seed);
+        put_varint(out, self.start.0);
+        put_varint(out, self.previous_closed_at.0);
+        put_varint(out, self.completed_before);
+        put_slice(out, self.boot.as_ref().map_or(&[], |boot| &boot[..]));
+    }
+
+    fn decode(input: &mut &[u8]) -> Option<EpochRecord> {
+        Some(EpochRecord {
+            epoch: get_varint(input)?,
+            seed: get_varint(input)?,
+            start: Lsn(get_varint(input)?),
+            previous_closed_at: Lsn(get_varint(input)?),
+            completed_before: get_varint(input)?,
+            boot: match get_slice(input)? {
+                [] => None,
+                boot => Some(boot.try_into().ok()?),
+            },
+        })
+    }
+}
+
+fn put_set_chunk(out: &mut Vec<u8>, chunk: &ChunkRecord) {
+    put_varint(out, tag_of(chunk));
+    put_chunk(out, chunk);
+    if !chunk.covers.is_empty() || chunk.guards.is_some() {
+        put_covers(out, &chunk.covers);
+    }
+    if let Some(guards) = &chunk.guards {
+        put_varint(out, guards.seed);
+        put_guards(out, &guards.keys);
+    }
+}
+
+fn get_guarded_chunk(input: &mut &[u8]) -> Option<ChunkRecord> {
+    let chunk = get_chunk(input)?;
+    Some(ChunkRecord {
+        covers: get_covers(input)?,
+        guards: Some(GuardSet {
+            seed: get_varint(input)?,
+            keys: get_guards(input)?,
+        }),
+        ..chunk
+    })
 }
 
 /// The tag of a chunk's record: what follows its tables.

@@ -3,7 +3,7 @@
 //! [`ManifestState::apply`] is the only way in which it changes, at run time and at recovery alike;
 //! it refuses an edit that contradicts the state, which at recovery is corruption.
 
-use super::edit::{Change, ChunkRecord, CoverRecord, EpochRecord};
+use super::edit::{Change, ChunkRecord, CoverRecord, EpochRecord, Part};
 use super::{ChunkId, GuardKey, GuardSet, KeyspaceId};
 use crate::commit_log::{self, Lsn};
 use crate::version::clock::CHECKPOINT_MAX;
@@ -48,16 +48,7 @@ impl ManifestState {
         check_numbers(&change)?;
         match change {
             Change::Format { ring_bytes } => self.ring_bytes = ring_bytes,
-            Change::Epoch(epoch) => {
-                if self
-                    .epochs
-                    .back()
-                    .is_some_and(|last| last.epoch >= epoch.epoch)
-                {
-                    return Err("epochs out of order");
-                }
-                self.epochs.push_back(epoch);
-            }
+            Change::Epoch(epoch) => self.begin_epoch(epoch)?,
             Change::CreateKeyspace { id, name } => {
                 if self.keyspaces.insert(id, name).is_some() {
                     return Err("keyspace created twice");
@@ -99,18 +90,9 @@ impl ManifestState {
                 parts,
                 guards,
             } => {
-                let chunk = self
-                    .chunks
-                    .get_mut(&id)
-                    .ok_or("tables of an unknown chunk")?;
-                let known = chunk
-                    .guards
-                    .as_mut()
-                    .ok_or("guards of a chunk without guards")?;
-                add_guards(&mut known.keys, guards);
-                let gone: BTreeSet<TableId> = gone.into_iter().collect();
-                chunk.parts.retain(|part| !gone.contains(&part.table));
-                chunk.parts.extend(parts);
+                let chunk = self.chunks.get_mut(&id);
+                let chunk = chunk.ok_or("tables of an unknown chunk")?;
+                edit_fragments(chunk, &gone, parts, guards)?;
             }
             Change::AddCovers { id, covers } => {
                 let chunk = self.chunks.get_mut(&id);
@@ -120,15 +102,27 @@ impl ManifestState {
             Change::Checkpoint {
                 number,
                 replay_from,
-            } => {
-                if number < self.completed {
-                    return Err("checkpoints out of order");
-                }
-                self.completed = number;
-                self.replay_from = replay_from;
-                self.forget_closed_epochs();
-            }
+            } => self.complete(number, replay_from)?,
         }
+        Ok(())
+    }
+
+    fn begin_epoch(&mut self, epoch: EpochRecord) -> Result<(), &'static str> {
+        let mut last = self.epochs.back().into_iter();
+        if last.any(|last| last.epoch >= epoch.epoch) {
+            return Err("epochs out of order");
+        }
+        self.epochs.push_back(epoch);
+        Ok(())
+    }
+
+    fn complete(&mut self, number: u64, replay_from: Lsn) -> Result<(), &'static str> {
+        if number < self.completed {
+            return Err("checkpoints out of order");
+        }
+        self.completed = number;
+        self.replay_from = replay_from;
+        self.forget_closed_epochs();
         Ok(())
     }
 
@@ -306,6 +300,22 @@ fn check_numbers(change: &Change) -> Result<(), &'static str> {
         }
         _ => Ok(()),
     }
+}
+
+/// Changes the tables and guards of a chunk.
+fn edit_fragments(
+    chunk: &mut ChunkRecord,
+    gone: &[TableId],
+    parts: Vec<Part>,
+    guards: Vec<GuardKey>,
+) -> Result<(), &'static str> {
+    let known = chunk.guards.as_mut();
+    let known = known.ok_or("guards of a chunk without guards")?;
+    add_guards(&mut known.keys, guards);
+    let gone: BTreeSet<TableId> = gone.iter().copied().collect();
+    chunk.parts.retain(|part| !gone.contains(&part.table));
+    chunk.parts.extend(parts);
+    Ok(())
 }
 
 /// Adds guards, and raises those that were guards of a deeper level. The list stays sorted by key.

@@ -35,7 +35,7 @@ use crate::rebalance::value_moves::Moves;
 use crate::sync::Arc;
 use crate::tables::table_path;
 use crate::value_files::Needed;
-use crate::version::clock::{checkpoint_of, last_version_of};
+use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
 use crate::visibility::Dropping;
 use evendb_storage::Version;
@@ -162,18 +162,14 @@ fn is_bottom(tree: &Tree, plan: &Plan) -> bool {
         .is_none_or(|(min, max)| !older.meets(min, max))
 }
 
-/// The last checkpoint whose range deletions hide nothing of a table that is written now.
+/// The last checkpoint whose range deletions hide nothing of a table that is written now. `completed`
+/// is the last completed checkpoint, whose range deletions the view has.
 fn cleared_to(completed: u64, covers: Option<&Arc<Covers>>, horizon: &Horizon) -> u64 {
-    let Some(covers) = covers else {
-        // Range deletions that come later are newer than all records.
-        return completed;
-    };
-    let limit = covers.spent_limit(horizon);
-    let checkpoint = checkpoint_of(limit);
-    match limit >= last_version_of(checkpoint) {
-        true => checkpoint,
-        false => checkpoint.saturating_sub(1),
-    }
+    let stays = covers.and_then(|covers| covers.oldest_above(covers.spent_limit(horizon)));
+    // Range deletions that come later are newer than all records.
+    stays.map_or(completed, |oldest| {
+        completed.min(checkpoint_of(oldest).saturating_sub(1))
+    })
 }
 
 /// The runs of the plan as sources, newest first.

@@ -90,10 +90,17 @@ pub(crate) fn compact(
         let meta = own.meta();
         *meta.max_key >= *low && high.is_none_or(|high| *meta.min_key < *high)
     };
+    let spent = SpentCovers::of(context.core, &view);
+    let is_hidden = |own: &Fragment| {
+        spent
+            .as_ref()
+            .is_some_and(|spent| spent.may_hide_some_of(own))
+    };
     let is_due = |guard: &Guard| {
         let is_asked = guard.fragments.iter().any(meets);
+        let is_hidden = guard.fragments.iter().any(is_hidden);
         let shrinks = || compaction::would_shrink(context, keyspace, &view, guard);
-        Ok(is_asked && (is_filtered || shrinks()?))
+        Ok(is_asked && (is_filtered || is_hidden || shrinks()?))
     };
     worked |= rewrite_guards(context, keyspace, chunk, &is_due)?;
     worked |= covered_tables::drop_covered(context, keyspace, chunk)?;
@@ -209,35 +216,66 @@ fn hides_much(core: &Core, view: &View) -> bool {
     hidden.pieces as usize > covered_tables::PIECES_MAX || hidden.bytes > all / HIDDEN_PART
 }
 
-/// Rewrites what spent range deletions of the view may hide records of: all of their ranges goes to
-/// the last level, where each guard is written again, unless that was done since. Returns whether
-/// anything was done.
+/// The spent range deletions of a view: from their first key to their last, and the last checkpoint
+/// of one of them.
+struct SpentCovers {
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    newest: u64,
+}
+
+impl SpentCovers {
+    /// `None` if there are none.
+    fn of(core: &Core, view: &View) -> Option<SpentCovers> {
+        let covers = view.covers.as_ref()?;
+        let limit = covers.spent_limit(&core.clock.horizon());
+        let spent = covers.stretches();
+        let spent = spent.filter_map(|stretch| Some((stretch.newest_up_to(limit)?, stretch)));
+        let spent: Vec<_> = spent.collect();
+        let ((_, first), (_, last)) = (spent.first()?, spent.last()?);
+        Some(SpentCovers {
+            low: first.low.to_vec(),
+            high: last.high.map(<[u8]>::to_vec),
+            newest: spent
+                .iter()
+                .map(|(newest, _)| checkpoint_of(*newest))
+                .max()?,
+        })
+    }
+
+    /// Whether they may hide records of a table.
+    fn may_hide_some_of(&self, own: &Fragment) -> bool {
+        let meta = own.meta();
+        let begins_before = |high: &Vec<u8>| meta.min_key < *high;
+        meta.max_key >= self.low
+            && self.high.as_ref().is_none_or(begins_before)
+            && covered_tables::cleared_to(&own.table) < self.newest
+    }
+}
+
+/// Rewrites what spent range deletions may hide records of: all of their ranges goes to the last
+/// level, where each guard is written again, unless that was done since. Returns whether anything
+/// was done.
 fn apply_covers(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
     view: &View,
 ) -> Result<bool> {
-    let Some(covers) = &view.covers else {
+    let Some(spent) = SpentCovers::of(context.core, view) else {
         return Ok(false);
     };
-    let limit = covers.spent_limit(&context.core.clock.horizon());
-    let spent = covers.stretches();
-    let spent = spent.filter_map(|stretch| Some((stretch.newest_up_to(limit)?, stretch)));
-    let spent: Vec<_> = spent.collect();
-    let (Some((_, first)), Some((_, last))) = (spent.first(), spent.last()) else {
-        return Ok(false);
+    let swept = sweep(
+        context,
+        keyspace,
+        chunk,
+        spent.low.clone(),
+        spent.high.clone(),
+    )?;
+    let is_due = |guard: &Guard| {
+        let mut fragments = guard.fragments.iter();
+        Ok(fragments.any(|own| spent.may_hide_some_of(own)))
     };
-    let newest = spent.iter().map(|(newest, _)| checkpoint_of(*newest)).max();
-    let newest = newest.unwrap_or(0);
-    let (low, high) = (first.low.to_vec(), last.high.map(<[u8]>::to_vec));
-    let swept = sweep(context, keyspace, chunk, low.clone(), high.clone())?;
-    let is_uncleared = |own: &Fragment| {
-        let meta = own.meta();
-        let meets = *meta.max_key >= *low && high.as_ref().is_none_or(|high| meta.min_key < *high);
-        meets && covered_tables::cleared_to(&own.table) < newest
-    };
-    let is_due = |guard: &Guard| Ok(guard.fragments.iter().any(is_uncleared));
     Ok(rewrite_guards(context, keyspace, chunk, &is_due)? || swept)
 }
 

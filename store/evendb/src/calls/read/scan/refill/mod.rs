@@ -12,7 +12,7 @@ pub(crate) mod first_key;
 pub(crate) mod plan;
 
 use crate::catalog::KeyspaceState;
-use crate::chunk::{Chunk, Heat, Lookup, View};
+use crate::chunk::{Chunk, Lookup, View};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::expiry::ReadPoint;
@@ -82,18 +82,16 @@ impl Cursor {
             end.exhaust();
             return Ok(true);
         };
-        if may_load {
-            Heat::count(&chunk.heat.scans);
-        }
+        counting::refill(chunk, may_load);
         let limit = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let (from, view) = (end.position.take(), chunk.view.load(&guard));
-        let at = moment.version();
-        let RefillPlan { source, to, last } =
-            plan_refill(view.get(), direction, from.as_deref(), at, limit);
+        let (at, position) = (moment.version(), from.as_deref());
+        let plan = plan_refill(view.get(), direction, position, at, limit);
+        let RefillPlan { source, to, last } = plan;
         if matches!(source, Source::Funk)
             && may_load
             && let Some(wanted) =
-                counting::wanted_by_scan(engine, chunk, view.get(), direction, from.as_deref())
+                counting::wanted_by_scan(engine, chunk, view.get(), direction, position)
         {
             let chunk = chunk.clone();
             drop(guard);
@@ -105,13 +103,13 @@ impl Cursor {
         }
         let span = FillSpan {
             direction,
-            from: from.as_deref(),
+            from: position,
             to: to.as_deref(),
             at,
             time: moment.time(),
             records_max: end.records,
             block_bytes_max: block_bytes_max(&engine.memory),
-            asks_ahead: engine.core.options.advanced.guards.parallel_seeks,
+            asks_ahead: asks_ahead(engine),
             fold: &folding(engine, &self.keyspace, moment.point()),
         };
         let pinned = fill_pinned(end, view.get(), source, &span, &guard)?;
@@ -146,6 +144,11 @@ fn end_in<'e>(direction: Direction, front: &'e mut End, back: &'e mut End) -> &'
         Direction::Forward => front,
         Direction::Backward => back,
     }
+}
+
+/// Whether a seek in guards tells the system what it will read in all tables.
+fn asks_ahead(engine: &Engine) -> bool {
+    engine.core.options.advanced.guards.parallel_seeks
 }
 
 fn block_bytes_max(memory: &MemoryPolicy) -> usize {

@@ -336,6 +336,10 @@ pub(crate) struct ChainKeys {
 }
 
 /// The table that a chain is in.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most chains are in a table, and none is moved"
+)]
 enum Current {
     /// The scan has come to its keys.
     Open(TableKeys),
