@@ -1,7 +1,7 @@
 //! Databases of other stores, if a command is given one: it names the store, and says how to bring
 //! the records in. Otherwise they would be called damaged, for they have files of the same names.
 
-use evendb::EngineKind;
+use evendb::maker;
 use evendb::vfs::OsVfs;
 use std::fs;
 use std::io::Read;
@@ -52,8 +52,8 @@ pub fn named(directory: &Path, foreign: Foreign) -> String {
     }
 }
 
-/// Refuses a database of another store, or of an engine of an earlier release. This holds for every
-/// command.
+/// Refuses a database of another store, or of the second engine of earlier releases. This holds for
+/// every command.
 pub fn refuse(matches: &ArgMatches) -> Result<(), Failure> {
     let mut matches = matches;
     loop {
@@ -61,7 +61,7 @@ pub fn refuse(matches: &ArgMatches) -> Result<(), Failure> {
             if let Some(foreign) = of(path) {
                 return Err(Failure::Message(named(path, foreign)));
             }
-            EngineKind::EvenDb.check(&OsVfs, path)?;
+            maker::check(&OsVfs, path)?;
         }
         match matches.subcommand() {
             Some((_, inner)) => matches = inner,

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use evendb::{Db, Durability, EngineKind, ErrorKind, Keyspace, Layout, Options};
+use evendb::vfs::OsVfs;
+use evendb::{Db, Durability, ErrorKind, Keyspace, Layout, Options, maker};
 
 use crate::failure::Failure;
 use crate::key_file::KeyFile;
@@ -84,7 +85,7 @@ pub enum Access {
 impl DatabaseArguments {
     /// Opens the database and the keyspace for writing.
     pub fn open(&self, access: Access, durability: DurabilityArgument) -> Result<Store, Failure> {
-        let was_there = EngineKind::of_database(&self.db).is_some();
+        let was_there = maker::is_database(&OsVfs, &self.db);
         let store = Store::of(self.open_database(access, durability)?);
         if !was_there {
             self.made.set(Made::Database);

@@ -129,9 +129,8 @@ pub unsafe extern "C" fn leveldb_filterpolicy_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_destroy(_policy: Option<Box<FilterPolicy>>) {}
 
-/// Makes the policy of Bloom filters with this number of bits for each key. The first engine takes
-/// up to 64 bits, the second up to 40, and each takes its most for more. With 0 or less there is no
-/// filter.
+/// Makes the policy of Bloom filters with this number of bits for each key. The engine takes up to
+/// 64 bits, and takes 64 for more. With 0 or less there is no filter.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Box<FilterPolicy> {
     Box::new(FilterPolicy::Bloom(bits_per_key))

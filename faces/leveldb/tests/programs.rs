@@ -1,5 +1,5 @@
 //! Programs in C and C++, compiled with the headers and linked to the shared library, over both
-//! engines.
+//! layouts.
 #![expect(
     clippy::unwrap_used,
     reason = "a test, which fails where something is not as it expects"

@@ -18,8 +18,8 @@
 //!   `fork` - whether this process is a forked child, which may not touch the database. `sync` -
 //!   locks, atomics, threads and reclamation, which loom and shuttle replace. `container` - the
 //!   memory that a container lets this process have.
-//! * `words/`: `engine_kind` - which engine made a database. `limits` - the error of an option
-//!   outside its limits. `error` - failures of the public faces. `durability` - what an
+//! * `words/`: `maker` - who made a database, and what is refused. `limits` - the error of an
+//!   option outside its limits. `error` - failures of the public faces. `durability` - what an
 //!   acknowledged write survives. `horizon` - which versions readers may still see. `range_size` -
 //!   about how much a range holds. `key_range` - a range of keys as its least key and its upper
 //!   limit. `setters` - the setters of options. `value_bytes` - what values that reads return can
@@ -36,11 +36,10 @@ pub use directory::{ballast, claim, destroy, directory_lock, made_dirs};
 #[doc(hidden)]
 pub use process::{container, fork, gate, sync};
 pub use tools::inspect;
-use words::{durability, engine_kind, range_size};
+use words::{durability, range_size};
 #[doc(hidden)]
-pub use words::{error, horizon, key_range, limits};
+pub use words::{error, horizon, key_range, limits, maker};
 
 pub use durability::Durability;
-pub use engine_kind::EngineKind;
 pub use error::{Error, ErrorKind, Result};
 pub use range_size::RangeSize;

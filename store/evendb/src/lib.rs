@@ -70,7 +70,7 @@ pub use error::Result;
 #[doc(inline)]
 pub use error::{Error, ErrorKind};
 #[doc(inline)]
-pub use evendb_base::{EngineKind, RangeSize};
+pub use evendb_base::RangeSize;
 pub use expiry::WallClock;
 pub use figures::live::LiveStats;
 pub use ingest::IngestSummary;
@@ -96,9 +96,9 @@ pub use evendb_keys as keys;
 #[doc(hidden)]
 pub use options::Departure;
 
-/// Where no database may be made, for the command.
+/// For the command: who made a database, and where no database may be made.
 #[doc(hidden)]
-pub use evendb_base::placement;
+pub use evendb_base::{maker, placement};
 
 /// The interface to files, for tests that simulate crashes and faults.
 #[doc(hidden)]

@@ -16,10 +16,6 @@ const RECORDS: u32 = 2400;
 const CHUNK_KEYS_MAX: usize = 80;
 const GUARD_KEYS_MAX: usize = 250;
 
-// The engine merges, so it reads the next block of each table. A chunk has several tables, and all
-// of these belong to the damaged chunk.
-blast::database!(evendb, reads_beyond: 16);
-
 fn database() -> (SimVfs, Map) {
     let vfs = SimVfs::new(11);
     let db = on_sim(&vfs, Durability::Process, 0)

@@ -20,7 +20,7 @@ use std::sync::Arc;
 const BLOCK: u32 = 40;
 const KEYS: u32 = 300 * BLOCK;
 
-clients::store!(Db, Snapshot, has_range_deletions);
+clients::store!(Db, Snapshot);
 
 fn own_keys(seed: u64, operations: u64) -> Plan {
     Plan {
@@ -28,7 +28,6 @@ fn own_keys(seed: u64, operations: u64) -> Plan {
         keys: KEYS,
         block: BLOCK,
         is_shared: false,
-        has_range_deletions: true,
         operations,
         round: 2000,
     }

@@ -1,5 +1,5 @@
 //! The order of the house: crates and rooms that import only downwards, functions and files of
-//! limited length, few arguments, a listing and a tour that are short, and the first engine's few
+//! limited length, few arguments, a listing and a tour that are short, and the engine's few
 //! options. These tests read the sources of all crates, so they lie in a crate of their own.
 //!
 //! Crates lie in the order of the table "Crates" in ARCHITECTURE.md. Rooms lie in the order of the
@@ -17,7 +17,7 @@
 
 mod breaches;
 mod crates;
-mod first_engine;
+mod engine;
 mod functions;
 mod listing;
 mod rooms;
@@ -262,14 +262,14 @@ fn each_floor_has_its_rooms() {
                 .filter(|room| *room != "mod")
                 .map(str::to_owned)
                 .collect();
-            // Both engines need these rooms, so they lie in a crate of their own.
+            // Other crates need these rooms too, so they lie in a crate of their own.
             let shared = ["error", "fork", "sync"].into_iter().map(str::to_owned);
             let is_shared = |room: &String| folder == "store/evendb" && declared.contains(room);
             let shared: BTreeSet<String> = shared.filter(is_shared).collect();
             assert_eq!(&rooms | &shared, *declared, "{folder}, {floor}");
         }
     }
-    let expected = ["store/storage", "store/base", "store/evendb", "store/flsm"];
+    let expected = ["store/storage", "store/base", "store/evendb"];
     assert_eq!(names, expected);
 }
 
@@ -281,7 +281,6 @@ fn no_room_imports_one_above_it() {
         "store/storage",
         "store/base",
         "store/evendb",
-        "store/flsm",
         "proof/powercut",
         "proof/longlife",
     ];
@@ -302,58 +301,37 @@ fn no_room_imports_one_above_it() {
 #[test]
 fn an_upward_import_is_named() {
     let all = crates_with_rooms();
-    let engines = ["store/evendb", "store/flsm"];
-    let engines = all
-        .iter()
-        .filter(|of| engines.contains(&of.folder.as_str()));
-    for RoomedCrate {
-        folder,
-        sources,
-        order,
-        ..
-    } in engines
-    {
-        for (file, planted) in [
-            ("manifest/state.rs", "use crate::worker;"),
-            ("manifest/state.rs", "use crate::{files, worker::start};"),
-            ("manifest/state.rs", "fn f() { crate::worker::close(); }"),
-            ("manifest/state.rs", "use super::super::super::worker;"),
-            ("manifest/mod.rs", "use super::worker;"),
-            ("manifest/mod.rs", "use crate::Db;"),
-            (
-                "tree/mod.rs",
-                "use crate::{\n    worker::{self, start},\n    types,\n};",
-            ),
-            (
-                "admission/mod.rs",
-                "use crate::{\n    worker::{self, start},\n    files,\n};",
-            ),
-        ] {
-            let mut sources = sources.clone();
-            let Some(text) = sources.get_mut(file) else {
-                // `tree` is the second engine's, and `admission` the first's.
-                assert!(
-                    file.starts_with("tree") || file.starts_with("admission"),
-                    "{file}"
-                );
-                continue;
-            };
-            text.push_str(&format!("\n{planted}\n"));
-            let wrong = upward_imports(&sources, order);
-            let [one] = &wrong[..] else {
-                panic!("{folder}, {planted}: {wrong:?}")
-            };
-            assert!(one.contains(file) && one.contains("goes upwards"), "{one}");
-        }
-        // Code that only tests see may import upwards.
+    let RoomedCrate { sources, order, .. } =
+        all.iter().find(|of| of.folder == "store/evendb").unwrap();
+    for (file, planted) in [
+        ("manifest/state.rs", "use crate::worker;"),
+        ("manifest/state.rs", "use crate::{files, worker::start};"),
+        ("manifest/state.rs", "fn f() { crate::worker::close(); }"),
+        ("manifest/state.rs", "use super::super::super::worker;"),
+        ("manifest/mod.rs", "use super::worker;"),
+        ("manifest/mod.rs", "use crate::Db;"),
+        (
+            "admission/mod.rs",
+            "use crate::{\n    worker::{self, start},\n    files,\n};",
+        ),
+    ] {
         let mut sources = sources.clone();
-        let gated = "\n#[cfg(test)]\nmod more_tests {\n    use crate::worker;\n}\n";
-        sources
-            .get_mut("manifest/state.rs")
-            .unwrap()
-            .push_str(gated);
-        assert_eq!(upward_imports(&sources, order), Vec::<String>::new());
+        let text = sources.get_mut(file).unwrap();
+        text.push_str(&format!("\n{planted}\n"));
+        let wrong = upward_imports(&sources, order);
+        let [one] = &wrong[..] else {
+            panic!("{planted}: {wrong:?}")
+        };
+        assert!(one.contains(file) && one.contains("goes upwards"), "{one}");
     }
+    // Code that only tests see may import upwards.
+    let mut sources = sources.clone();
+    let gated = "\n#[cfg(test)]\nmod more_tests {\n    use crate::worker;\n}\n";
+    sources
+        .get_mut("manifest/state.rs")
+        .unwrap()
+        .push_str(gated);
+    assert_eq!(upward_imports(&sources, order), Vec::<String>::new());
 }
 
 #[test]

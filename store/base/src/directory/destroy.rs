@@ -6,11 +6,11 @@
 //! removed too if nothing else is in it. Before the first removal, each file is checked to be a
 //! regular file. A directory that is a link is refused.
 //!
-//! Not here: which files belong to an engine.
+//! Not here: which files belong to a database.
 
 use crate::directory_lock::lock;
-use crate::engine_kind::{CURRENT, EngineKind};
 use crate::error::{Error, ErrorKind, Result};
+use crate::maker::{self, CURRENT};
 use crate::placement;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::Vfs;
@@ -19,23 +19,18 @@ use std::path::Path;
 
 const LOCK: &str = "LOCK";
 
-/// Removes the database of this engine in `dir`. `is_own` knows its files by their names. Each
-/// engine's own `destroy` documents what a caller gets.
-pub fn destroy(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    engine: EngineKind,
-    is_own: &dyn Fn(&str) -> bool,
-) -> Result<()> {
+/// Removes the database in `dir`. `is_own` knows its files by their names. The engine's own
+/// `destroy` documents what a caller gets.
+pub fn destroy(vfs: &dyn Vfs, dir: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
     refuse_link(vfs, dir)?;
-    engine.check(vfs, dir)?;
+    maker::check(vfs, dir)?;
     placement::refuse_writing(vfs, dir)?;
     if own_names(vfs, dir, is_own)?.is_empty() {
         return remove_if_empty(vfs, dir);
     }
     let guard = lock(vfs, dir, LOCK, false)?;
     // Checked again, now that nobody else can open it.
-    engine.check(vfs, dir)?;
+    maker::check(vfs, dir)?;
     let names = own_names(vfs, dir, is_own)?;
     placement::refuse_foreign(vfs, dir, is_own)?;
     if names.iter().any(|name| name == CURRENT) {
@@ -86,7 +81,7 @@ fn own_names(vfs: &dyn Vfs, dir: &Path, is_own: &dyn Fn(&str) -> bool) -> Result
     let all = names.len();
     let names = names.into_iter().filter_map(|name| name.into_string().ok());
     let own: Vec<String> = names.filter(|name| is_own(name)).collect();
-    let is_evendbs = || EngineKind::has_family(vfs, dir);
+    let is_evendbs = || maker::has_family(vfs, dir);
     let why = match own.iter().any(|name| name == CURRENT) {
         true if is_evendbs().map_err(|error| failed(dir, "read CURRENT in", error))? => {
             return Ok(own);

@@ -7,8 +7,8 @@
 //! written. A directory that cannot be looked at counts as no database.
 //! Thread safety: any.
 
-use crate::engine_kind::EngineKind;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maker;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::ffi::OsStr;
@@ -119,9 +119,9 @@ pub fn refuse_backups(vfs: &dyn Vfs, path: &Path, db: &Path) -> Result<()> {
     const WHAT: &str = "backups";
     refuse_at(vfs, path, db, WHAT)?;
     refuse_inside(vfs, path, WHAT)?;
-    match EngineKind::of(vfs, path) {
-        None => Ok(()),
-        Some(_) => Err(refusal(path, WHAT, "the directory of a database")),
+    match maker::is_database(vfs, path) {
+        false => Ok(()),
+        true => Err(refusal(path, WHAT, "the directory of a database")),
     }
 }
 
@@ -209,7 +209,7 @@ fn resolve(vfs: &dyn Vfs, path: &Path) -> Result<PathBuf> {
 }
 
 fn is_database(vfs: &dyn Vfs, dir: &Path) -> bool {
-    EngineKind::has_family(vfs, dir).unwrap_or(false)
+    maker::has_family(vfs, dir).unwrap_or(false)
 }
 
 fn is_of_backups(vfs: &dyn Vfs, dir: &Path) -> bool {

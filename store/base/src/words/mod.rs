@@ -1,7 +1,6 @@
 //! Words that all crates of the store share: values, limits and errors.
 
 pub mod durability;
-pub mod engine_kind;
 #[doc(hidden)]
 pub mod error;
 #[doc(hidden)]
@@ -10,6 +9,8 @@ pub mod horizon;
 pub mod key_range;
 #[doc(hidden)]
 pub mod limits;
+#[doc(hidden)]
+pub mod maker;
 pub mod range_size;
 mod setters;
 mod value_bytes;

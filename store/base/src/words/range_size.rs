@@ -1,6 +1,6 @@
 //! [`RangeSize`]: an engine's answer to the question how much a key range holds.
 
-/// About how much a key range holds. Each engine documents how exact its answer is.
+/// About how much a key range holds. The engine documents how exact its answer is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RangeSize {

@@ -34,8 +34,8 @@ const MADE_BY_MACRO: [&str; 1] = ["TransactionIter"];
 
 /// Types without an open database.
 const PLAIN: &str = "Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
-    Compression CopyCheck CopyOptions CopySummary Departure Durability EngineKind Error ErrorKind ExportSummary Figure FigureKind \
-    FigureUnit FilterDecision GetStats IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions LiveStats \
+    Compression CopyCheck CopyOptions CopySummary Departure Durability Error ErrorKind ExportSummary Figure FigureKind \
+    FigureUnit FilterDecision GetStats GuardOptions IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions Layout LiveStats \
     LogSearch MemoryStats MergeError MergeOperator Merges Operands Options PauseStats Position RangeSize Result \
     Savepoint SpaceStats Stats TraceOptions TraceSummary TransactionKeys Value WaitStats WallClock Write \
     Writes WrittenStats";

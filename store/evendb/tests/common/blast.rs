@@ -12,90 +12,47 @@
 //! gives the records in front of it and then a typed error, and never leaves out a key without an
 //! error.
 
+use evendb::{Db, Error, ErrorKind, Value};
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::ops::Bound;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Key and value, or the reason why there are none.
-pub type Item<E> = Result<(Vec<u8>, Vec<u8>), E>;
+type Item = evendb::Result<(Vec<u8>, Vec<u8>)>;
 
 /// Bounds of a scan.
-pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// An open database.
-pub trait Database: Sized {
-    type Error: Debug;
-    /// The most records beyond its range that a scan may read before it ends.
-    const READS_BEYOND: usize;
+/// The most records beyond its range that a scan may read before it ends. The engine merges, so it
+/// reads the next block of each table. A chunk or a guard has several tables, and all of these
+/// belong to the damaged one.
+const READS_BEYOND: usize = 16;
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error>;
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
-    /// Scans to the first error, or to the end.
-    fn scan(&self, range: Range<'_>, is_reverse: bool) -> Vec<Item<Self::Error>>;
-    /// Does all work that is due.
-    fn settle(&self) -> Result<(), Self::Error>;
-    fn close(self) -> Result<(), Self::Error>;
-    /// Whether the error says that bytes of a file are not those that were written.
-    fn is_damage(error: &Self::Error) -> bool;
-}
-
-/// Makes the `Db` of a crate a [`Database`].
-#[allow(unused_macros, reason = "one test binary of an engine uses it")]
-macro_rules! database {
-    ($engine:ident, reads_beyond: $reads_beyond:expr) => {
-        impl $crate::common::blast::Database for $engine::Db {
-            type Error = $engine::Error;
-            const READS_BEYOND: usize = $reads_beyond;
-
-            fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Error> {
-                Ok($engine::Db::get(self, key)?.map(|value| value.to_vec()))
-            }
-
-            fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Self::Error> {
-                $engine::Db::put(self, key, value)
-            }
-
-            fn scan(
-                &self,
-                range: $crate::common::blast::Range<'_>,
-                is_reverse: bool,
-            ) -> Vec<$crate::common::blast::Item<Self::Error>> {
-                let own = |item: $engine::Result<($engine::Value, $engine::Value)>| {
-                    item.map(|(key, value)| (key.to_vec(), value.to_vec()))
-                };
-                match is_reverse {
-                    false => self.range::<&[u8]>(range).map(own).collect(),
-                    true => self.range::<&[u8]>(range).rev().map(own).collect(),
-                }
-            }
-
-            fn settle(&self) -> Result<(), Self::Error> {
-                self.settle_debt()
-            }
-
-            fn close(self) -> Result<(), Self::Error> {
-                $engine::Db::close(self)
-            }
-
-            fn is_damage(error: &Self::Error) -> bool {
-                error.kind() == $engine::ErrorKind::Corruption
-            }
-        }
+/// Scans to the first error, or to the end.
+fn scan(db: &Db, range: Range<'_>, is_reverse: bool) -> Vec<Item> {
+    let own = |item: evendb::Result<(Value, Value)>| {
+        item.map(|(key, value)| (key.to_vec(), value.to_vec()))
     };
+    match is_reverse {
+        false => db.range::<&[u8]>(range).map(own).collect(),
+        true => db.range::<&[u8]>(range).rev().map(own).collect(),
+    }
 }
-#[allow(unused_imports, reason = "one test binary of an engine uses it")]
-pub(crate) use database;
+
+/// Whether the error says that bytes of a file are not those that were written.
+fn is_damage(error: &Error) -> bool {
+    error.kind() == ErrorKind::Corruption
+}
 
 /// The keys that the damage hits, as indexes among all keys.
-fn span<D: Database>(db: &D, expected: &Map, what: &str) -> Option<(usize, usize)> {
+fn span(db: &Db, expected: &Map, what: &str) -> Option<(usize, usize)> {
     let mut span = None;
     for (place, (key, value)) in expected.iter().enumerate() {
         match db.get(key) {
-            Ok(found) => assert_eq!(found.as_ref(), Some(value), "{what}: {key:?}"),
+            Ok(found) => assert_eq!(found.as_deref(), Some(&value[..]), "{what}: {key:?}"),
             Err(error) => {
-                assert!(D::is_damage(&error), "{what}: {key:?}: {error:?}");
+                assert!(is_damage(&error), "{what}: {key:?}: {error:?}");
                 let (first, _) = span.unwrap_or((place, place));
                 span = Some((first, place));
             }
@@ -105,15 +62,15 @@ fn span<D: Database>(db: &D, expected: &Map, what: &str) -> Option<(usize, usize
 }
 
 /// A scan that must give all of `expected`, in both directions.
-fn whole<D: Database>(db: &D, range: Range<'_>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
-    let found = db.scan(range, false);
-    same::<D>(found, expected, &format!("{what}: over {range:?}"));
-    let mut found = db.scan(range, true);
+fn whole(db: &Db, range: Range<'_>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
+    let found = scan(db, range, false);
+    same(found, expected, &format!("{what}: over {range:?}"));
+    let mut found = scan(db, range, true);
     found.reverse();
-    same::<D>(found, expected, &format!("{what}: backward over {range:?}"));
+    same(found, expected, &format!("{what}: backward over {range:?}"));
 }
 
-fn same<D: Database>(found: Vec<Item<D::Error>>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
+fn same(found: Vec<Item>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
     let mut expected = expected.iter();
     for (place, item) in found.into_iter().enumerate() {
         let (key, value) = item.unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -125,19 +82,13 @@ fn same<D: Database>(found: Vec<Item<D::Error>>, expected: &[(&Vec<u8>, &Vec<u8>
 }
 
 /// A scan that comes to the damage: it gives the records in front of it, and an error.
-fn ends_there<D: Database>(
-    db: &D,
-    expected: &Map,
-    span: (usize, usize),
-    is_reverse: bool,
-    what: &str,
-) {
-    let mut items = db.scan((Bound::Unbounded, Bound::Unbounded), is_reverse);
+fn ends_there(db: &Db, expected: &Map, span: (usize, usize), is_reverse: bool, what: &str) {
+    let mut items = scan(db, (Bound::Unbounded, Bound::Unbounded), is_reverse);
     let error = items
         .pop()
         .expect("there are records")
         .expect_err("the span is in its way");
-    assert!(D::is_damage(&error), "{what}: {error:?}");
+    assert!(is_damage(&error), "{what}: {error:?}");
     let found: Vec<_> = items
         .into_iter()
         .map(|item| item.expect("ends at the first error"))
@@ -170,10 +121,10 @@ fn ends_there<D: Database>(
 }
 
 /// Everything that must work beside the span.
-fn beside<D: Database>(db: &D, expected: &Map, span: (usize, usize), what: &str) {
+fn beside(db: &Db, expected: &Map, span: (usize, usize), what: &str) {
     let all: Vec<_> = expected.iter().collect();
-    let below = &all[..span.0.saturating_sub(D::READS_BEYOND)];
-    let above = all.get(span.1 + 1 + D::READS_BEYOND..).unwrap_or_default();
+    let below = &all[..span.0.saturating_sub(READS_BEYOND)];
+    let above = all.get(span.1 + 1 + READS_BEYOND..).unwrap_or_default();
     // Scans from the nearest sound keys: keys between them and the span may have been in the
     // damaged bytes.
     if let Some(((nearest, _), before)) = below.split_last() {
@@ -191,12 +142,7 @@ fn beside<D: Database>(db: &D, expected: &Map, span: (usize, usize), what: &str)
 
 /// Opens a damaged database that should hold `expected`, and checks it before and after it has
 /// worked. At most `keys_max` keys may be hit; returns their number.
-pub fn judge<D: Database>(
-    open: impl Fn() -> D,
-    expected: &Map,
-    keys_max: usize,
-    what: &str,
-) -> usize {
+pub fn judge(open: impl Fn() -> Db, expected: &Map, keys_max: usize, what: &str) -> usize {
     let db = open();
     let Some(hit) = span(&db, expected, what) else {
         let all: Vec<_> = expected.iter().collect();
@@ -218,8 +164,8 @@ pub fn judge<D: Database>(
             let put = db.put(key, value);
             put.unwrap_or_else(|error| panic!("{what}: a put beside: {error:?}"));
         }
-        if let Err(error) = db.settle() {
-            assert!(D::is_damage(&error), "{what}: {error:?}");
+        if let Err(error) = db.settle_debt() {
+            assert!(is_damage(&error), "{what}: {error:?}");
         }
     }
     let after = span(&db, &expected, what).expect("damage does not go away");
@@ -229,7 +175,7 @@ pub fn judge<D: Database>(
     );
     beside(&db, &expected, after, what);
     if let Err(error) = db.close() {
-        assert!(D::is_damage(&error), "{what}: {error:?}");
+        assert!(is_damage(&error), "{what}: {error:?}");
     }
     let db = open();
     let again = span(&db, &expected, what).expect("damage does not go away");

@@ -49,33 +49,10 @@ pub trait Store: Clone + Send + Sync {
     fn scan(&self, of: Option<&Self::Snapshot>, range: Range<Key>) -> Records;
 }
 
-/// Makes a `Db` a [`Store`].
-#[allow(unused_macros, reason = "one test binary of an engine uses it")]
+/// Makes a `Db` a [`Store`]: that of the crate from outside, or from within for planted faults.
+#[allow(unused_macros, reason = "two test binaries use it")]
 macro_rules! store {
     ($db:ty, $snapshot:ty) => {
-        clients::store!($db, $snapshot, |_: &$db, _, _| unreachable!(
-            "no plan has range deletions"
-        ));
-    };
-    ($db:ty, $snapshot:ty, has_range_deletions) => {
-        clients::store!(
-            $db,
-            $snapshot,
-            |db: &$db, range, then: Option<(clients::Key, Vec<u8>)>| {
-                let mut batch = db.batch();
-                match then {
-                    None => return <$db>::delete_range(db, range).expect("deletes"),
-                    Some((key, value)) => batch.delete_range(db.default_keyspace(), range).put(
-                        db.default_keyspace(),
-                        key,
-                        value,
-                    ),
-                };
-                batch.commit().expect("commits");
-            }
-        );
-    };
-    ($db:ty, $snapshot:ty, $delete_range:expr) => {
         impl clients::Store for $db {
             type Snapshot = $snapshot;
 
@@ -103,7 +80,16 @@ macro_rules! store {
                 range: std::ops::Range<clients::Key>,
                 then: Option<(clients::Key, Vec<u8>)>,
             ) {
-                ($delete_range)(self, range, then)
+                let mut batch = self.batch();
+                match then {
+                    None => return <$db>::delete_range(self, range).expect("deletes"),
+                    Some((key, value)) => batch.delete_range(self.default_keyspace(), range).put(
+                        self.default_keyspace(),
+                        key,
+                        value,
+                    ),
+                };
+                batch.commit().expect("commits");
             }
 
             fn get(&self, of: Option<&$snapshot>, key: clients::Key) -> u32 {
@@ -143,7 +129,7 @@ macro_rules! store {
         }
     };
 }
-#[allow(unused_imports, reason = "one test binary of an engine uses it")]
+#[allow(unused_imports, reason = "two test binaries use it")]
 pub(crate) use store;
 
 /// The work of the clients of a run.
@@ -155,7 +141,6 @@ pub struct Plan {
     /// them.
     pub block: u32,
     pub is_shared: bool,
-    pub has_range_deletions: bool,
     /// The number of operations of all threads together.
     pub operations: u64,
     /// Operations of one thread between two scans of everything.
@@ -423,8 +408,8 @@ impl<S: Store> Client<S> {
         for _ in 0..count {
             match self.random.below(100) {
                 0..55 => self.get(),
-                55 if self.plan.has_range_deletions => self.delete_range(),
-                55..94 => self.write(),
+                55 => self.delete_range(),
+                56..94 => self.write(),
                 94..97 => self.multi_get(),
                 _ => self.scan(),
             }

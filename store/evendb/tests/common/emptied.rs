@@ -5,6 +5,7 @@
 
 use super::mounts::{Mounted, TAKEN, mount_image, mount_memory, take_room};
 use super::skipped::skipped;
+use evendb::{Db, ErrorKind};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,52 +23,29 @@ pub enum Refused {
     Failed(String),
 }
 
-/// The calls that this test needs.
-pub trait Store: Sized {
-    fn put(&self, key: &str, value: &[u8]) -> Done;
-    fn delete(&self, key: &str) -> Done;
-    fn compact(&self) -> Done;
-    fn has(&self, key: &str) -> bool;
-    fn close(self);
+/// What came of a call, with the error that the engine gives where there is no room told apart.
+pub fn or_no_room<T>(done: evendb::Result<T>) -> Done<T> {
+    done.map_err(|error| match error.kind() {
+        ErrorKind::NoSpace => Refused::NoRoom(error.to_string()),
+        _ => Refused::Failed(format!("{error:?}")),
+    })
 }
 
-/// Makes a `Db` a [`Store`], and makes the function `or_no_room`, which takes its errors.
-#[allow(unused_macros, reason = "one test binary of an engine uses it")]
-macro_rules! store {
-    ($db:ty, $error:ty, $no_space:path) => {
-        impl emptied::Store for $db {
-            fn put(&self, key: &str, value: &[u8]) -> emptied::Done {
-                or_no_room(<$db>::put(self, key, value))
-            }
-
-            fn delete(&self, key: &str) -> emptied::Done {
-                or_no_room(<$db>::delete(self, key))
-            }
-
-            fn compact(&self) -> emptied::Done {
-                or_no_room(<$db>::compact(self).map(drop))
-            }
-
-            fn has(&self, key: &str) -> bool {
-                self.contains_key(key).expect("reads")
-            }
-
-            fn close(self) {
-                <$db>::close(self).expect("closes");
-            }
-        }
-
-        fn or_no_room<T>(done: Result<T, $error>) -> emptied::Done<T> {
-            done.map_err(|error| match error.kind() == $no_space {
-                true => emptied::Refused::NoRoom(error.to_string()),
-                false => emptied::Refused::Failed(format!("{error:?}")),
-            })
-        }
-    };
+fn put(db: &Db, key: &str, value: &[u8]) -> Done {
+    or_no_room(db.put(key, value))
 }
 
-#[allow(unused_imports, reason = "one test binary of an engine uses it")]
-pub(crate) use store;
+fn delete(db: &Db, number: u64) -> Done {
+    or_no_room(db.delete(key(number)))
+}
+
+fn compact(db: &Db) -> Done {
+    or_no_room(db.compact().map(drop))
+}
+
+fn has(db: &Db, key: &str) -> bool {
+    db.contains_key(key).expect("reads")
+}
 
 /// A full file system of the last kind copies on write, and may have no room for what is
 /// overwritten.
@@ -87,7 +65,7 @@ fn is_kept(number: u64) -> bool {
 }
 
 /// Runs the test on each kind of file system.
-pub fn on_all_file_systems<S: Store>(test: &str, open: &dyn Fn(&Path) -> Done<S>) {
+pub fn on_all_file_systems(test: &str, open: &dyn Fn(&Path) -> Done<Db>) {
     for kind in KINDS {
         let place = tempfile::tempdir().expect("a directory");
         let mounted = match kind {
@@ -112,9 +90,9 @@ pub fn on_all_file_systems<S: Store>(test: &str, open: &dyn Fn(&Path) -> Done<S>
 
 /// Fills the disk by puts, and what is left by another file, which is returned with the number of
 /// keys.
-fn fill<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<S>) -> (u64, PathBuf) {
+fn fill(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<Db>) -> (u64, PathBuf) {
     let db = open(&disk.join("db")).expect("there is room");
-    let is_refused = |number: &u64| match db.put(&key(*number), &[7; VALUE_BYTES]) {
+    let is_refused = |number: &u64| match put(&db, &key(*number), &[7; VALUE_BYTES]) {
         Ok(()) => false,
         Err(Refused::Failed(why)) if kind != "btrfs" => panic!("{kind}: put {number}: {why}"),
         Err(_) => true,
@@ -129,22 +107,22 @@ fn fill<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<S>) -> (
     (count, rest)
 }
 
-fn fill_and_empty<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<S>) {
+fn fill_and_empty(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Done<Db>) {
     let (count, _) = fill(kind, disk, open);
     let dir = disk.join("db");
     let db = open(&dir).unwrap_or_else(|why| panic!("{kind}: opening: {why:?}"));
     let mut compactions = 0;
     for number in (0..count).filter(|number| !is_kept(*number)) {
-        let mut refused = db.delete(&key(number));
+        let mut refused = delete(&db, number);
         for _ in 0..5 {
             let Err(why) = refused else { break };
             compactions += 1;
             let place = format!("{kind}: {number} of {count}, {why:?}");
             assert!(matches!(why, Refused::NoRoom(_)), "{place}");
             assert!(compactions < 200, "{place}: {:?}", what_is_there(&dir));
-            db.compact()
+            compact(&db)
                 .unwrap_or_else(|why| panic!("{place}: {why:?}; {:?}", what_is_there(&dir)));
-            refused = db.delete(&key(number));
+            refused = delete(&db, number);
         }
         refused.unwrap_or_else(|why| panic!("{kind}: {why:?}; {:?}", what_is_there(&dir)));
     }
@@ -154,13 +132,13 @@ fn fill_and_empty<S: Store>(kind: &str, disk: &Path, open: &dyn Fn(&Path) -> Don
 
 /// Like [`fill_and_empty`], and after the first failure other files are removed, and the database
 /// is opened again.
-fn fill_and_make_room<S: Store>(disk: &Path, open: &dyn Fn(&Path) -> Done<S>) {
+fn fill_and_make_room(disk: &Path, open: &dyn Fn(&Path) -> Done<Db>) {
     let (count, rest) = fill("btrfs", disk, open);
     let dir = disk.join("db");
-    let empty = |db: &S| -> Done {
+    let empty = |db: &Db| -> Done {
         let mut deleted = (0..count).filter(|number| !is_kept(*number));
-        deleted.try_for_each(|number| db.delete(&key(number)))?;
-        db.compact()
+        deleted.try_for_each(|number| delete(db, number))?;
+        compact(db)
     };
     let full = open(&dir).and_then(|db| empty(&db));
     println!("btrfs: {count} keys, {full:?}");
@@ -175,8 +153,8 @@ fn fill_and_make_room<S: Store>(disk: &Path, open: &dyn Fn(&Path) -> Done<S>) {
 }
 
 /// What holds once the deletes are made: a compaction, puts behind it, and all that was kept.
-fn finish<S: Store>(kind: &str, db: S, dir: &Path, count: u64, open: &dyn Fn(&Path) -> Done<S>) {
-    db.compact().unwrap_or_else(|why| {
+fn finish(kind: &str, db: Db, dir: &Path, count: u64, open: &dyn Fn(&Path) -> Done<Db>) {
+    compact(&db).unwrap_or_else(|why| {
         panic!(
             "{kind}: the last compaction: {why:?}; {:?}",
             what_is_there(dir)
@@ -184,7 +162,7 @@ fn finish<S: Store>(kind: &str, db: S, dir: &Path, count: u64, open: &dyn Fn(&Pa
     });
     for number in 0..1_000 {
         // XFS gives the room of removed files back a little later.
-        let is_put = |_| match db.put(&format!("again{number}"), &[8; VALUE_BYTES]) {
+        let is_put = |_| match put(&db, &format!("again{number}"), &[8; VALUE_BYTES]) {
             Ok(()) => true,
             Err(Refused::NoRoom(_)) => {
                 std::thread::sleep(Duration::from_millis(1));
@@ -195,10 +173,10 @@ fn finish<S: Store>(kind: &str, db: S, dir: &Path, count: u64, open: &dyn Fn(&Pa
         assert!((0..5000).any(is_put), "{kind}: put {number} behind it");
     }
     check(kind, &db, count);
-    db.close();
+    db.close().expect("closes");
     let db = open(dir).expect("opens again");
     check(kind, &db, count);
-    db.close();
+    db.close().expect("closes");
 }
 
 /// Free blocks, and files with their lengths and blocks, for messages.
@@ -216,9 +194,9 @@ fn what_is_there(dir: &Path) -> Vec<String> {
     [free].into_iter().chain(files).collect()
 }
 
-fn check<S: Store>(kind: &str, db: &S, count: u64) {
+fn check(kind: &str, db: &Db, count: u64) {
     for number in 0..count {
-        assert_eq!(db.has(&key(number)), is_kept(number), "{kind}: {number}");
+        assert_eq!(has(db, &key(number)), is_kept(number), "{kind}: {number}");
     }
-    assert!((0..1_000).all(|number| db.has(&format!("again{number}"))));
+    assert!((0..1_000).all(|number| has(db, &format!("again{number}"))));
 }

@@ -20,7 +20,6 @@ pub mod oracle;
 pub mod order;
 pub mod privileges;
 pub mod public;
-pub mod resident;
 pub mod sharing;
 pub mod skipped;
 pub mod workload;

@@ -6,13 +6,12 @@ use super::linearizable::{self, Op};
 
 /// `record` records a history of a plan, with the fault or without. Without the fault it is sound.
 /// With it, one run may miss the moment, but several do not. The refused history is kept by `name`.
-pub fn is_refused(name: &str, has_range_deletions: bool, record: impl Fn(Plan, bool) -> Vec<Op>) {
+pub fn is_refused(name: &str, record: impl Fn(Plan, bool) -> Vec<Op>) {
     let plan = |seed| Plan {
         seed,
         keys: 400,
         block: 10,
         is_shared: false,
-        has_range_deletions,
         operations: 8000,
         round: 1000,
     };

@@ -7,7 +7,7 @@
 
 use crate::common::mounts::{IMAGES, TAKEN, mount_image, take_room};
 use crate::common::{count_from_env, emptied, skipped::skipped};
-use evendb::{Db, Durability, ErrorKind, Options};
+use evendb::{Durability, ErrorKind, Options};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -119,11 +119,9 @@ fn full_file_systems_of_all_kinds() {
     }
 }
 
-emptied::store!(Db, evendb::Error, ErrorKind::NoSpace);
-
 #[test]
 fn deletes_and_compactions_empty_full_file_systems_of_all_kinds() {
-    let open = |dir: &Path| or_no_room(options().open(dir));
+    let open = |dir: &Path| emptied::or_no_room(options().open(dir));
     let test = "deletes_and_compactions_empty_full_file_systems_of_all_kinds";
     emptied::on_all_file_systems(test, &open);
 }

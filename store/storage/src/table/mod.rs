@@ -33,12 +33,12 @@ use format::packing::zstd;
 use format::{block, footer, index, lens, packing, stored};
 
 pub use block::{Block, KEY_BYTES_MAX};
-pub use cursor::{BlockSource, ReadAhead, TableCursor, Target};
+pub use cursor::{ReadAhead, TableCursor};
 pub use examine::{
     BlockFacts, Examined, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TablePart,
     TableVisitor, examine, identify_footer, lacks_for,
 };
-pub use reader::{InBlock, Table};
+pub use reader::Table;
 pub use writer::TableWriter;
 
 use crate::vfs::Appender;

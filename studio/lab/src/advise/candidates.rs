@@ -137,7 +137,7 @@ fn are_short(load: &Load) -> bool {
         .is_none_or(|records| records < LONG_SCAN)
 }
 
-/// Follows the figures of docs/flsm.md ("When to choose it"): what is written, and what is looked
+/// Follows the figures of docs/guards.md ("When to choose it"): what is written, and what is looked
 /// up or sought one by one beyond memory.
 fn suits_fragments(load: &Load, ratio: f64) -> bool {
     let is_read_singly = ratio > 1.0 && (is_looked_up(load) || scans(load) && are_short(load));

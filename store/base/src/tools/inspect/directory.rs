@@ -4,8 +4,8 @@
 
 use super::finding::{Finding, FindingKind};
 use crate::directory_lock::open_elsewhere;
-use crate::engine_kind::EngineKind;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maker;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{File, LockGuard, Vfs};
 use std::path::{Path, PathBuf};
@@ -25,16 +25,15 @@ pub struct LockedDirectory {
 }
 
 impl LockedDirectory {
-    /// Takes the lock of the database of this engine in `path`. `shows` says whether a name shows
-    /// that there is a database.
+    /// Takes the lock of the database in `path`. `shows` says whether a name shows that there is a
+    /// database.
     ///
     /// # Errors
     /// `NotFound` if the directory has no such name; `Locked`, `Io`, and `Unsupported` for a
-    /// database of another engine.
+    /// database of the second engine.
     pub fn open(
         vfs: Arc<dyn Vfs>,
         path: &Path,
-        engine: EngineKind,
         shows: &dyn Fn(&str) -> bool,
     ) -> Result<LockedDirectory> {
         let dir = std::path::absolute(path).map_err(StorageError::at(path, "resolve the path"))?;
@@ -42,7 +41,7 @@ impl LockedDirectory {
         if !exists.map_err(StorageError::at(&dir, "look for the database"))? {
             return Err(no_database(&dir));
         }
-        engine.check(&*vfs, &dir)?;
+        maker::check(&*vfs, &dir)?;
         let lock_path = dir.join(LOCK);
         let lock = match vfs.lock(&lock_path, true) {
             Ok(lock) => Some(lock),

@@ -6,7 +6,7 @@ use evendb_storage::vfs::File;
 use evendb_storage::{Apart, Kind, Result, Version, operands};
 use std::ops::ControlFlow;
 
-/// How an engine says what records have.
+/// How the engine says what records have.
 #[derive(Clone, Copy)]
 pub struct DumpWords {
     /// Adds the field of this name, with a version.

@@ -1,7 +1,6 @@
 //! What is wrong in a closed database: a finding, how bad it is, and what of the database it
 //! affects. Values only.
 
-use evendb_storage::table::TableMeta;
 use std::fmt;
 use std::ops::Range;
 
@@ -57,8 +56,6 @@ pub enum FindingKind {
     /// A table verifies, but it is not the table that the manifest names, or it lies in the wrong
     /// place.
     WrongTable,
-    /// A record that no reader finds, because readers find an older record of its key first.
-    Order,
     /// The commit log has valid records behind bytes that do not verify. This is corruption; it is
     /// a warning where a power loss explains it, and for the copy of a damaged log that an opening
     /// left.
@@ -67,10 +64,6 @@ pub enum FindingKind {
     CommitLogEnd,
     /// A record of the commit log that verifies but makes no sense.
     CommitLogRecord,
-    /// The frames of a log of a generation do not verify, or make no sense.
-    Log,
-    /// The end of the logs of generations: a frame that was cut short, or damage.
-    LogEnd,
     /// A value extent that the commit log names.
     ValueExtent,
     /// A value that lies apart, in a value file.
@@ -94,12 +87,9 @@ impl FindingKind {
             FindingKind::Length => "length",
             FindingKind::Table => "table",
             FindingKind::WrongTable => "wrong-table",
-            FindingKind::Order => "order",
             FindingKind::CommitLogHole => "commit-log-hole",
             FindingKind::CommitLogEnd => "commit-log-end",
             FindingKind::CommitLogRecord => "commit-log-record",
-            FindingKind::Log => "log",
-            FindingKind::LogEnd => "log-end",
             FindingKind::ValueExtent => "value-extent",
             FindingKind::KeptChanges => "kept-changes",
             FindingKind::Value => "value",
@@ -135,33 +125,6 @@ impl ChunkName {
     }
 }
 
-/// The place of a table in a keyspace whose tables have levels, for a finding.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct TablePlace {
-    /// The keyspace's name.
-    pub keyspace: String,
-    /// The level.
-    pub level: u8,
-    /// The table's least key, as the manifest says.
-    pub min_key: Vec<u8>,
-    /// The table's greatest key, as the manifest says.
-    pub max_key: Vec<u8>,
-}
-
-impl TablePlace {
-    /// The place of a table with this meta; for the engine.
-    #[doc(hidden)]
-    pub fn new(keyspace: &str, level: u8, meta: &TableMeta) -> TablePlace {
-        TablePlace {
-            keyspace: keyspace.to_owned(),
-            level,
-            min_key: meta.min_key.clone(),
-            max_key: meta.max_key.clone(),
-        }
-    }
-}
-
 /// One thing that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -172,8 +135,6 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The chunks that it affects, where they are known.
     pub chunks: Vec<ChunkName>,
-    /// The table of a level that has the problem, if it is one table.
-    pub table: Option<TablePlace>,
     /// The name of the file in the directory.
     pub file: String,
     /// The first byte of the damaged unit in the file.
@@ -187,7 +148,7 @@ pub struct Finding {
 /// Methods for the engine, which makes findings.
 #[doc(hidden)]
 impl Finding {
-    /// A finding that names no chunk and no table.
+    /// A finding that names no chunk.
     pub fn new(
         severity: Severity,
         kind: FindingKind,
@@ -199,7 +160,6 @@ impl Finding {
             severity,
             kind,
             chunks: Vec::new(),
-            table: None,
             file: file.to_owned(),
             offset: place.as_ref().map(|place| place.start),
             len: place.map(|place| place.end.saturating_sub(place.start)),
@@ -273,16 +233,6 @@ impl fmt::Display for Finding {
                 chunk.keyspace,
                 chunk.low.escape_ascii(),
                 high.map_or("the end".to_owned(), |high| format!("`{high}`")),
-            )?;
-        }
-        if let Some(table) = &self.table {
-            write!(
-                f,
-                "; level {} of keyspace `{}`, keys `{}` to `{}`",
-                table.level,
-                table.keyspace,
-                table.min_key.escape_ascii(),
-                table.max_key.escape_ascii(),
             )?;
         }
         Ok(())

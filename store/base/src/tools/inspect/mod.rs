@@ -20,7 +20,7 @@ mod tests;
 pub use directory::LockedDirectory;
 #[doc(hidden)]
 pub use dump::{DumpOutput, DumpWords, FramesPart, dump_frames};
-pub use finding::{ChunkName, Finding, FindingKind, Progress, Severity, TablePlace};
+pub use finding::{ChunkName, Finding, FindingKind, Progress, Severity};
 #[doc(hidden)]
 pub use finding::{list, unnamed_file};
 pub use item::{DumpItem, DumpOptions, DumpValue};

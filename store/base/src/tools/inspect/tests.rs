@@ -8,7 +8,6 @@
 use super::finding::list;
 use super::manifest::{ManifestPart, survey_manifest};
 use super::{Finding, FindingKind, LockedDirectory, Severity};
-use crate::engine_kind::EngineKind;
 use crate::error::ErrorKind;
 use evendb_storage::framed_log::{FRAME_HEADER_BYTES, FramedLogWriter, HEADER_BYTES};
 use evendb_storage::vfs::{SimVfs, Vfs};
@@ -132,7 +131,7 @@ fn a_directory_is_locked_only_if_it_shows_a_database() {
     vfs.create_dir_all(dir).unwrap();
     let open = || {
         let shows = |name: &str| name == "COMMIT-LOG";
-        LockedDirectory::open(Arc::new(vfs.clone()), dir, EngineKind::EvenDb, &shows)
+        LockedDirectory::open(Arc::new(vfs.clone()), dir, &shows)
     };
     let kind = || open().err().map(|error| error.kind());
     assert_eq!(kind(), Some(ErrorKind::NotFound));

@@ -22,7 +22,7 @@ use evendb_storage::vfs::SimVfs;
 use linearizable::Op;
 use std::sync::Arc;
 
-clients::store!(Db, Snapshot, has_range_deletions);
+clients::store!(Db, Snapshot);
 
 fn record(plan: Plan, plant: Plant) -> Vec<Op> {
     let vfs = SimVfs::new(plan.seed);
@@ -46,7 +46,7 @@ fn record(plan: Plan, plant: Plant) -> Vec<Op> {
 
 fn is_refused(name: &str, plant: Plant) {
     let record = |plan, has_fault| record(plan, if has_fault { plant } else { Plant::Nothing });
-    planted_histories::is_refused(&format!("evendb-{name}"), true, record);
+    planted_histories::is_refused(&format!("evendb-{name}"), record);
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::files::{
     BALLAST, COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, HEAT, KEYS, LOCK, STATS, is_own_name,
 };
 use crate::{fork, kept_changes};
-use evendb_base::EngineKind;
 use evendb_storage::vfs::OsVfs;
 use std::path::Path;
 
@@ -28,14 +27,13 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Locked` if the database is open; `Unsupported` for a directory that may be another store's (its
-/// `CURRENT` is not EvenDB's, or it has none and holds other files) or is a database of another
-/// engine; `InvalidArgument` for a backup and for a symbolic link; `Io` (also if one of its names
-/// is a link, a directory or a pipe, which no database has; then nothing is removed); and `Forked`
-/// as for an opening.
+/// `CURRENT` is not EvenDB's, or it has none and holds other files) or is a database of the engine
+/// flsm of earlier releases; `InvalidArgument` for a backup and for a symbolic link; `Io` (also if
+/// one of its names is a link, a directory or a pipe, which no database has; then nothing is
+/// removed); and `Forked` as for an opening.
 pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
     let _resident = fork::enter()?;
-    let engine = EngineKind::EvenDb;
-    evendb_base::destroy::destroy(&OsVfs, path.as_ref(), engine, &is_of_database)
+    evendb_base::destroy::destroy(&OsVfs, path.as_ref(), &is_of_database)
 }
 
 fn is_number(text: &str) -> bool {

@@ -52,7 +52,7 @@ use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use creation::{Creation, Locked, create};
 use directory::Wish;
 use evendb_base::claim::Claim;
-use evendb_base::{EngineKind, directory_lock, placement};
+use evendb_base::{directory_lock, maker, placement};
 use evendb_storage::vfs::{File, LockGuard, Vfs};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version, random};
 use replay::Replay;
@@ -79,7 +79,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let exists = vfs
         .exists(&dir.join(CURRENT))
         .map_err(io(&dir, "look for the database"))?;
-    EngineKind::EvenDb.check(&*vfs, &dir)?;
+    maker::check(&*vfs, &dir)?;
     if !options.read_only {
         placement::refuse_writing(&*vfs, path)?;
     }

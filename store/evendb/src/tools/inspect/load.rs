@@ -19,7 +19,6 @@ use crate::opening::directory::{self, Wish};
 use crate::payload::ExtentName;
 use crate::value_extents::{self, Unlike};
 use crate::version::clock::last_version_of;
-use evendb_base::EngineKind;
 pub(super) use evendb_base::inspect::LockedDirectory;
 use evendb_base::inspect::{ManifestPart, list, survey_manifest};
 use evendb_storage::TableId;
@@ -51,7 +50,7 @@ pub(super) struct Loaded {
 /// crash interrupted the database's creation, as in an opening.
 pub(super) fn lock(options: &InspectOptions<'_>, path: &Path) -> Result<LockedDirectory> {
     let shows = |name: &str| name == CURRENT || name == CONTAINER || is_own_name(name);
-    let mut place = LockedDirectory::open(options.files(), path, EngineKind::EvenDb, &shows)?;
+    let mut place = LockedDirectory::open(options.files(), path, &shows)?;
     // An unfinished copy is examined all the same: it may be the only copy.
     if !place.has(CURRENT) && !place.has(UNFINISHED_COPY) {
         let vacant = directory::check_vacant(&*place.vfs, &place.dir, Wish::Read);

@@ -5,13 +5,6 @@
 //! window on to which it moves, it asks the system to read the next window while it walks through
 //! this one. A step within a block neither allocates nor reads.
 //!
-//! A cursor with a [`BlockSource`] asks it for each block that is not in the window, and reads only
-//! the blocks that the source lacks. It offers the source the block that a seek read, and more
-//! blocks if the source already had the seek's block.
-//!
-//! A caller that seeks in several tables can aim all cursors first: then the system reads for all
-//! of them at once.
-//!
 //! A cursor belongs to one thread at a time. It sees the whole table: the caller filters versions.
 
 use crate::table::block::Block;
@@ -46,33 +39,6 @@ impl From<usize> for ReadAhead {
     }
 }
 
-/// The destination of a seek.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target<'k> {
-    /// To the first record with key `>=` this one.
-    From(&'k [u8]),
-    /// To the last record with key `<` this one.
-    Before(&'k [u8]),
-    /// To the first record.
-    First,
-    /// To the last record.
-    Last,
-}
-
-/// Blocks in memory.
-pub trait BlockSource: std::fmt::Debug + Send + Sync {
-    /// A block of the table, if the source has it.
-    fn get(&self, table: &Table, ordinal: usize) -> Option<Block>;
-    /// Offers a block that a cursor has read. [`Block::detached`] separates it from its neighbours.
-    fn offer(&self, table: &Table, ordinal: usize, block: &Block);
-}
-
-/// A cursor offers this many of the blocks that it reads from a seek on, so that a long scan does
-/// not drive out the blocks of other readers. If the seek found its block in memory, others have
-/// read here, and the next blocks are worth the room.
-const OFFERED: u32 = 1;
-const OFFERED_WHERE_KNOWN: u32 = 8;
-
 /// From this window on to which a cursor moves, the system is asked for the next window meanwhile.
 /// Scans are usually short.
 const ASKS_FROM: u32 = 2;
@@ -88,20 +54,10 @@ pub struct TableCursor {
     next: usize,
     /// Windows to which it has moved since the last seek.
     moved: u32,
-    asks_from: u32,
-    /// The blocks in which the cursor may be.
-    wanted: Range<usize>,
     window: Window,
     block: Option<Block>,
     ordinal: usize,
     walk: Walk,
-    blocks: Option<Arc<dyn BlockSource>>,
-    /// Blocks that it may offer before the next seek.
-    offers: u32,
-    /// The block that [`TableCursor::aim`] found in the index.
-    aimed: Option<usize>,
-    /// The block that was asked for and is not in memory.
-    missing: Option<usize>,
 }
 
 impl TableCursor {
@@ -113,41 +69,11 @@ impl TableCursor {
             readahead,
             next: readahead.next,
             moved: 0,
-            asks_from: ASKS_FROM,
-            wanted: 0..usize::MAX,
             window: Window::default(),
             block: None,
             ordinal: 0,
             walk: Walk::default(),
-            blocks: None,
-            offers: 0,
-            aimed: None,
-            missing: None,
         }
-    }
-
-    /// The same cursor, which asks `blocks` before it reads.
-    #[must_use]
-    pub fn through(mut self, blocks: Arc<dyn BlockSource>) -> TableCursor {
-        self.blocks = Some(blocks);
-        self
-    }
-
-    /// The same cursor, which first asks the system for the next window when it has moved to this
-    /// many windows. For windows that begin large.
-    #[must_use]
-    pub fn asking_from(mut self, windows: u32) -> TableCursor {
-        self.asks_from = windows;
-        self
-    }
-
-    /// The same cursor for the range from `low` to below `high`. A step reads no block that has
-    /// only keys outside, and the table ends there. A seek may go anywhere.
-    #[must_use]
-    pub fn within(mut self, low: Option<&[u8]>, high: Option<&[u8]>) -> TableCursor {
-        let place = |key| self.table.first_block_at(key);
-        self.wanted = low.map_or(0, place)..high.map_or(usize::MAX, |key| place(key) + 1);
-        self
     }
 
     /// Whether it is on a record.
@@ -156,96 +82,40 @@ impl TableCursor {
         self.walk.valid()
     }
 
-    /// Prepares a seek, which has to be the next move: finds the block in which it begins, and
-    /// takes it from memory if it is there. Returns whether the block has to be read. Until the
-    /// seek the cursor is on no record.
-    pub fn aim(&mut self, target: Target<'_>) -> bool {
-        self.clear();
-        let Some(last) = self.table.block_count().checked_sub(1) else {
-            return false;
-        };
-        let found = match target {
-            Target::From(key) | Target::Before(key) => self.table.first_block_at(key),
-            Target::First => 0,
-            Target::Last => last,
-        };
-        self.aimed = Some(found);
-        let ordinal = match target {
-            Target::Before(_) => found.min(last),
-            _ => found,
-        };
-        if ordinal > last || (self.block.is_some() && self.ordinal == ordinal) {
-            return false;
-        }
-        self.block = self.in_memory(ordinal);
-        self.ordinal = ordinal;
-        if self.block.is_some() {
-            return false;
-        }
-        self.missing = Some(ordinal);
-        self.table.whole().is_none() && !self.window.holds(ordinal)
-    }
-
-    /// Asks the system for the block at which the cursor was aimed, if it has to be read.
-    pub fn will_need_aimed(&self) {
-        if let Some(ordinal) = self.missing {
-            self.table.will_need_block(ordinal);
-        }
-    }
-
-    /// The block in which a seek to `key` begins.
-    fn first_block_at(&mut self, key: &[u8]) -> usize {
-        match self.aimed.take() {
-            Some(ordinal) => {
-                debug_assert_eq!(ordinal, self.table.first_block_at(key), "aimed elsewhere");
-                ordinal
-            }
-            None => self.table.first_block_at(key),
-        }
-    }
-
     /// To the first record with key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.begin();
-        let ordinal = self.first_block_at(key);
+        let ordinal = self.table.first_block_at(key);
         if !self.load(ordinal, |own| Reach::Forward(own.readahead.seek))? {
             return Ok(());
         }
-        self.note_origin();
         if self.walk_in_block(|walk, block| walk.seek(block, key))? {
             return Ok(());
         }
         // The key is behind the block's last key, but not behind its separator. The next block's
         // first key is the answer.
-        match ordinal + 1 < self.wanted.end {
-            true => self.first_of(ordinal + 1, |own| Reach::Forward(own.readahead.seek)),
-            false => {
-                self.clear();
-                Ok(())
-            }
-        }
+        self.first_of(ordinal + 1, |own| Reach::Forward(own.readahead.seek))
     }
 
     /// To the last record with key `< key`.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.begin();
-        let ordinal = self.first_block_at(key);
+        let ordinal = self.table.first_block_at(key);
         if ordinal == self.table.block_count() {
             return self.seek_last();
         }
         if !self.load(ordinal, |own| Reach::Backward(own.readahead.seek))? {
             return Ok(());
         }
-        self.note_origin();
         // A seek that finds nothing ends on the block's last record.
         if !self.walk_in_block(|walk, block| walk.seek(block, key))?
             || self.walk_in_block(Walk::retreat)?
         {
             return Ok(());
         }
-        match ordinal > self.wanted.start {
-            true => self.last_of(ordinal - 1, |own| Reach::Backward(own.readahead.seek))?,
-            false => self.clear(),
+        match ordinal.checked_sub(1) {
+            Some(before) => self.last_of(before, |own| Reach::Backward(own.readahead.seek))?,
+            None => self.clear(),
         }
         Ok(())
     }
@@ -255,7 +125,6 @@ impl TableCursor {
     /// neighbour of the cursor's block, it is read with the next blocks, or with `backward` with
     /// the blocks before it. Panics if there is no such block.
     pub fn seek_block(&mut self, ordinal: usize, backward: bool) -> Result<()> {
-        self.aimed = None;
         self.begin();
         let goes_on = self.block.is_some() && self.ordinal.abs_diff(ordinal) == 1;
         self.first_of(ordinal, |own| {
@@ -265,7 +134,6 @@ impl TableCursor {
                 false => Reach::Forward(blocks),
             }
         })?;
-        self.note_origin();
         match self.table.is_key_of_block(ordinal, self.walk.key()) {
             true => Ok(()),
             false => Err(self.fail(Malformed("block without the key that the index names"))),
@@ -284,22 +152,18 @@ impl TableCursor {
 
     /// To the first record.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.aimed = None;
         self.begin();
         self.first_of(0, |own| Reach::Forward(own.readahead.seek))?;
-        self.note_origin();
         Ok(())
     }
 
     /// To the last record.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.aimed = None;
         self.begin();
         match self.table.block_count() {
             0 => self.clear(),
             count => self.last_of(count - 1, |own| Reach::Backward(own.readahead.seek))?,
         }
-        self.note_origin();
         Ok(())
     }
 
@@ -323,13 +187,11 @@ impl TableCursor {
             return Ok(());
         }
         match self.ordinal {
-            ordinal if ordinal <= self.wanted.start => self.clear(),
+            0 => self.clear(),
             ordinal => self.last_of(ordinal - 1, |own| {
                 let (blocks, then) = own.blocks_ahead(ordinal - 1);
-                let begin = own.wanted.start;
-                let end = ordinal.saturating_sub(blocks).max(begin);
-                let next = end.saturating_sub(then).max(begin)..end;
-                own.table.will_need_blocks(next);
+                let end = ordinal.saturating_sub(blocks);
+                own.table.will_need_blocks(end.saturating_sub(then)..end);
                 Reach::Backward(ordinal.saturating_sub(end).max(1))
             })?,
         }
@@ -377,26 +239,14 @@ impl TableCursor {
 
     /// Begins a seek.
     fn begin(&mut self) {
-        self.offers = OFFERED;
         (self.next, self.moved) = (self.readahead.next, 0);
-    }
-
-    /// Notes that a seek has its block. If the block was not read, the source had it.
-    fn note_origin(&mut self) {
-        if self.offers == OFFERED {
-            self.offers = OFFERED_WHERE_KNOWN;
-        }
     }
 
     fn next_block(&mut self) -> Result<()> {
         let ordinal = self.ordinal + 1;
-        if ordinal >= self.wanted.end {
-            self.clear();
-            return Ok(());
-        }
         self.first_of(ordinal, |own| {
             let (blocks, then) = own.blocks_ahead(ordinal);
-            let end = own.table.block_count().min(own.wanted.end);
+            let end = own.table.block_count();
             let start = (ordinal + blocks).min(end);
             own.table.will_need_blocks(start..(start + then).min(end));
             Reach::Forward(start.saturating_sub(ordinal).max(1))
@@ -413,7 +263,7 @@ impl TableCursor {
         self.next = (2 * blocks).min(self.readahead.max).max(blocks);
         self.moved = self.moved.saturating_add(1);
         let then = match self.moved {
-            moved if moved < self.asks_from => 0,
+            moved if moved < ASKS_FROM => 0,
             _ => self.next,
         };
         (blocks, then)
@@ -443,39 +293,11 @@ impl TableCursor {
         if self.block.is_none() || self.ordinal != ordinal {
             // The window's buffer is let go first, so that it can be filled again.
             self.block = None;
-            let block = match self.missing.take() == Some(ordinal) {
-                true => None,
-                false => self.in_memory(ordinal),
-            };
-            self.block = Some(match block {
-                Some(block) => block,
-                None => self.read(ordinal, reach)?,
-            });
+            let reach = reach(self);
+            self.block = Some(self.window.block(&self.table, ordinal, reach)?);
             self.ordinal = ordinal;
         }
         Ok(true)
-    }
-
-    /// The block from the source.
-    fn in_memory(&self, ordinal: usize) -> Option<Block> {
-        let blocks = self.blocks.as_ref()?;
-        match self.window.holds(ordinal) {
-            true => None,
-            false => blocks.get(&self.table, ordinal),
-        }
-    }
-
-    /// The block from the window or the file.
-    fn read(&mut self, ordinal: usize, reach: impl FnOnce(&mut Self) -> Reach) -> Result<Block> {
-        let reach = reach(self);
-        let block = self.window.block(&self.table, ordinal, reach)?;
-        if let Some(blocks) = &self.blocks
-            && self.offers > 0
-        {
-            self.offers -= 1;
-            blocks.offer(&self.table, ordinal, &block);
-        }
-        Ok(block)
     }
 
     /// Moves within the current block. If its rows make no sense, the cursor becomes invalid.

@@ -33,13 +33,6 @@ impl Table {
         self.will_need_blocks(end.saturating_sub(count)..end);
     }
 
-    /// Tells the system that this block will be read soon, if there is one.
-    pub fn will_need_block(&self, ordinal: usize) {
-        if ordinal < self.index.len() {
-            self.will_need_blocks(ordinal..ordinal + 1);
-        }
-    }
-
     /// Tells the system that all blocks that may have keys from `low` to below `high` will be read
     /// soon. Returns the number of their bytes.
     pub fn will_need_between(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> u64 {

@@ -403,59 +403,29 @@ impl Table {
         key: &[u8],
         at: Version,
     ) -> Result<Option<Found>> {
-        if self.assigned.is_some_and(|version| !version.is_seen_at(at)) {
-            return Ok(None);
-        }
-        loop {
-            let block = self.read_block(ordinal)?;
-            match self.find_in_block(ordinal, block, key, at)? {
-                InBlock::Found(found) => return Ok(Some(found)),
-                InBlock::Next => ordinal += 1,
-                InBlock::Absent => return Ok(None),
-            }
-        }
-    }
-
-    /// The newest record of `key` with version at most `at` in `block`, which is block `ordinal` of
-    /// this table. For callers that keep blocks.
-    pub fn find_in_block(
-        &self,
-        ordinal: usize,
-        block: Block,
-        key: &[u8],
-        at: Version,
-    ) -> Result<InBlock> {
         let at = match self.assigned {
-            Some(assigned) if !assigned.is_seen_at(at) => return Ok(InBlock::Absent),
+            Some(version) if !version.is_seen_at(at) => return Ok(None),
             Some(_) => Version::MAX,
             None => at,
         };
-        let found = block.search(key, at);
-        Ok(
+        loop {
+            let block = self.read_block(ordinal)?;
+            let found = block.search(key, at);
             match found.map_err(|malformed| self.corrupt_block(ordinal, malformed))? {
-                Search::Found(row) => InBlock::Found(Found {
-                    version: self.assigned.unwrap_or(row.version),
-                    kind: row.kind,
-                    block,
-                    value: row.value,
-                }),
+                Search::Found(row) => {
+                    return Ok(Some(Found {
+                        version: self.assigned.unwrap_or(row.version),
+                        kind: row.kind,
+                        block,
+                        value: row.value,
+                    }));
+                }
                 // The flag is never set on the last block.
-                Search::Ended if self.index.continues(ordinal, key) => InBlock::Next,
-                Search::Ended | Search::Beyond => InBlock::Absent,
-            },
-        )
+                Search::Ended if self.index.continues(ordinal, key) => ordinal += 1,
+                Search::Ended | Search::Beyond => return Ok(None),
+            }
+        }
     }
-}
-
-/// The result of [`Table::find_in_block`].
-#[derive(Debug)]
-pub enum InBlock {
-    /// The record.
-    Found(Found),
-    /// Nothing, and the key's versions go on in the next block.
-    Next,
-    /// Nothing: the table has no such record.
-    Absent,
 }
 
 /// The error for bytes at `offset` of `file`.

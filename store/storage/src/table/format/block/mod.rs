@@ -77,26 +77,6 @@ impl Block {
         &self.buffer[self.start..self.end]
     }
 
-    /// Bytes that this block keeps in memory: its own, or the whole buffer with which it was read
-    /// ahead.
-    pub fn pinned_bytes(&self) -> usize {
-        self.buffer.len()
-    }
-
-    /// The same block, which keeps only its own bytes in memory.
-    #[must_use]
-    pub fn detached(&self) -> Block {
-        match self.pinned_bytes() > self.end - self.start {
-            true => Block {
-                buffer: Arc::from(self.bytes()),
-                start: 0,
-                end: self.end - self.start,
-                restarts: self.restarts,
-            },
-            false => self.clone(),
-        }
-    }
-
     /// Number of restart points.
     pub(crate) fn restarts(&self) -> usize {
         self.restarts

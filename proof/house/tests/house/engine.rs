@@ -1,4 +1,4 @@
-//! What the first engine promises of itself: its state only holds, and its user sees few options.
+//! What the engine promises of itself: its state only holds, and its user sees few options.
 
 use super::source::{first_name, production};
 use super::{below_floors, floors_of_block, read, sources_of};
@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 const ENGINE_FIELDS_MAX: usize = 12;
 const ENGINE_IMPL_FILES_MAX: usize = 2;
-const OPTIONS_SETTERS_MAX: usize = 12;
+/// The last one is the layout: two layouts came in place of two engines, so a user chooses it among
+/// the options.
+const OPTIONS_SETTERS_MAX: usize = 13;
 
 /// The files of the engine, by their path below their floor, with their text.
 fn sources() -> BTreeMap<String, String> {
