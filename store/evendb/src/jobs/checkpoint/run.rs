@@ -188,9 +188,8 @@ pub(super) fn write_run(
         // no pin is held across I/O. The deltas are frozen, so the next table continues after the
         // last key.
         let from = writer.begin()?;
-        let joins = joining.as_ref();
         let looking = Looking {
-            joining: joins,
+            joining: joining.as_ref(),
             look: &look,
             parts: &parts,
         };

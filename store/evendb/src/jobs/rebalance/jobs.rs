@@ -497,6 +497,8 @@ fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
 pub(super) fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
+        // Much of what lies in guards may still be in its first runs.
+        None if view.funk.is_guarded() => rewrite::data_bytes(view),
         None => base_data_bytes(chunk, view),
     }
 }

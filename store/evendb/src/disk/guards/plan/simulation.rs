@@ -174,8 +174,10 @@ impl Model {
             let table = self.table(keys, self.checkpoint);
             self.level0.insert(0, table);
         }
-        let mut edit = TreeEdit::default();
-        edit.guards = guards;
+        let edit = TreeEdit {
+            guards,
+            ..TreeEdit::default()
+        };
         self.tree.apply(&edit).expect("an edit that fits");
     }
 

@@ -116,8 +116,10 @@ impl Keyspace {
         let guards = chooser.finish();
         let run = self.table(Place::Extent { offset: 0 }, records);
         self.level0.insert(0, run);
-        let mut edit = TreeEdit::default();
-        edit.guards = guards;
+        let edit = TreeEdit {
+            guards,
+            ..TreeEdit::default()
+        };
         self.tree.apply(&edit).expect("an edit that fits");
     }
 

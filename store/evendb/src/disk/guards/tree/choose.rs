@@ -63,8 +63,8 @@ pub(crate) struct Chooser<'t> {
     tree: &'t Tree,
     rule: &'t GuardRule,
     found: BTreeMap<Arc<[u8]>, Level>,
-    /// The guards of the last level that the tree knows, and the number of them that lie at or below
-    /// the key that was asked for last.
+    /// The guards of the last level that the tree knows, and the number of them that lie at or
+    /// below the key that was asked for last.
     known: Vec<Arc<[u8]>>,
     passed: usize,
 }

@@ -162,8 +162,8 @@ fn is_bottom(tree: &Tree, plan: &Plan) -> bool {
         .is_none_or(|(min, max)| !older.meets(min, max))
 }
 
-/// The last checkpoint whose range deletions hide nothing of a table that is written now. `completed`
-/// is the last completed checkpoint, whose range deletions the view has.
+/// The last checkpoint whose range deletions hide nothing of a table that is written now.
+/// `completed` is the last completed checkpoint, whose range deletions the view has.
 fn cleared_to(completed: u64, covers: Option<&Arc<Covers>>, horizon: &Horizon) -> u64 {
     let stays = covers.and_then(|covers| covers.oldest_above(covers.spent_limit(horizon)));
     // Range deletions that come later are newer than all records.

@@ -1,7 +1,7 @@
 //! The jobs of a chunk with guards: tables go down the tree, and the runs of a guard are merged.
 //!
 //! ```text
-//!   the chunk's tree, its runs --shape--> Shape --picker, pure--> Job --> Plan --> new tables, an edit
+//!   tree and runs --shape--> Shape --picker, pure--> Job --> Plan --> new tables, an edit
 //! ```
 //! [`maintain`] does the next job that is due. [`sweep`] brings all of a range of keys to the last
 //! level, whether it is due or not: for calls that ask for it, and for range deletions that hide
@@ -73,9 +73,9 @@ fn next_plan(core: &Core, keyspace: KeyspaceId, funk: &Funk) -> Option<Plan> {
     Some(Plan::of(tree, &level0(funk), job, &limits))
 }
 
-/// Makes a range of the chunk as small as it can be, and returns whether anything was written: all of
-/// it goes to the last level, and each guard there is written again if that leaves fewer records. The caller
-/// has the token.
+/// Makes a range of the chunk as small as it can be, and returns whether anything was written: all
+/// of it goes to the last level, and each guard there is written again if that leaves fewer
+/// records. The caller has the token.
 pub(crate) fn compact(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
