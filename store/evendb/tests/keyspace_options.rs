@@ -173,7 +173,8 @@ fn filters_and_rows_are_as_each_keyspace_has_them() {
         .row_cache(false);
     let (own, plain) = (
         db.keyspace_with("own", &chosen).unwrap(),
-        db.keyspace("plain").unwrap(),
+        db.keyspace_with("plain", &KeyspaceOptions::new().filter_bits_per_key(0))
+            .unwrap(),
     );
     fill(&own);
     fill(&plain);

@@ -440,8 +440,8 @@ fn range_deletions_without_end_take_a_part_of_the_memory() {
         let db = on_sim(&vfs, Durability::Process, workers)
             .memory_budget(BUDGET)
             .advanced(|advanced| advanced.chunk_bytes(64 << 10).commit_log_bytes(64 << 20))
-            // Guards of some size: each of thousands of tiny ones would be written again for each few
-            // hundred range deletions.
+            // Guards of some size: each of thousands of tiny ones would be written again for
+            // each few hundred range deletions.
             .advanced(|advanced| {
                 let large = 64 << 10;
                 advanced.guards(|guards| guards.last_guard_bytes(large).table_bytes_max(large))
