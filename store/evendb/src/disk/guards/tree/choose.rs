@@ -63,7 +63,7 @@ pub(crate) struct Chooser<'t> {
     tree: &'t Tree,
     rule: &'t GuardRule,
     found: BTreeMap<Arc<[u8]>, Level>,
-    /// The guards of the last level that the tree knows, and the number of them that lie at or below
+    /// The guards of the last level that the tree knows, and the number of them at or below
     /// the key that was asked for last.
     known: Vec<Arc<[u8]>>,
     passed: usize,
