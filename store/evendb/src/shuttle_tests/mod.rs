@@ -1,4 +1,4 @@
-//! Scenarios S1 to S11 under shuttle: the whole engine on a simulated file system, a few threads,
+//! Scenarios S1 to S13 under shuttle: the whole engine on a simulated file system, a few threads,
 //! thousands of schedules each. `RUSTFLAGS="--cfg evendb_shuttle" cargo test --lib shuttle_`
 //!
 //! There are no worker threads: a thread of the scenario calls every switch-over (checkpoint, load,
@@ -8,6 +8,7 @@
 
 mod batches;
 mod freeze;
+mod guards;
 mod layouts;
 mod lifecycle;
 mod munks;

@@ -1,6 +1,7 @@
 //! A scenario notices each planted fault.
 
-use super::{batches, finds, freeze, layouts, lifecycle, munks, notices, ranges, transactions};
+use super::transactions;
+use super::{batches, finds, freeze, guards, layouts, lifecycle, munks, notices, ranges};
 use crate::Durability;
 use crate::plant::Plant;
 use shuttle::scheduler::PctScheduler;
@@ -178,5 +179,12 @@ fn shuttle_p99_a_flush_outside_of_the_gate() {
     let scheduler = PctScheduler::new_from_seed(0, 3, 200);
     assert!(finds(Box::new(scheduler), None, || {
         lifecycle::opened_again_beside_calls(Plant::FlushesOutside)
+    }));
+}
+
+#[test]
+fn shuttle_guards_p107_runs_leave_with_others() {
+    assert!(notices(20_000, None, || {
+        guards::checkpoints_beside_compactions(Plant::RunsLeaveWithOthers)
     }));
 }

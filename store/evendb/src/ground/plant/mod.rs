@@ -124,6 +124,19 @@ pub(crate) enum Plant {
     CompactsOutside,
     /// P101: keyspaces are created and dropped outside of the gate.
     KeyspacesOutside,
+    /// P102: a compaction of guards drops tombstones although older tables have their keys.
+    BottomAssumed,
+    /// P103: the chains of a tree of guards stand oldest first.
+    ChainsOldestFirst,
+    /// P104: a compaction of guards notes of its tables that no range deletion hides any of their
+    /// records.
+    ClearedAlways,
+    /// P105: a compaction of guards writes records with version zero although range deletions stay.
+    ZeroesUnderCovers,
+    /// P106: the edit of a compaction of guards leaves out the tables that are moved.
+    MovedForgotten,
+    /// P107: runs that come during a compaction of guards leave with the runs that it takes.
+    RunsLeaveWithOthers,
     /// P43: a rewrite makes tables by the database's options, without regard to the keyspace's own
     /// options.
     KeyspaceOptionsForgotten,

@@ -426,6 +426,15 @@ impl Covers {
         horizon.least_reader().min(last_version_of(self.durable_to))
     }
 
+    /// Like [`spent_limit`](Self::spent_limit), where tables note whole checkpoints: a checkpoint
+    /// counts if all of its range deletions may go.
+    pub(crate) fn spent_checkpoints(&self, horizon: &Horizon) -> Version {
+        let limit = self.spent_limit(horizon);
+        let before = |version| last_version_of(checkpoint_of(version).saturating_sub(1));
+        let stays = self.oldest_above(limit);
+        stays.map_or(limit, |oldest| limit.min(before(oldest)))
+    }
+
     /// All stretches in order.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
         let mut entry = Some(self.pieces.first_entry());

@@ -226,6 +226,11 @@ fn from_level0(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Job>
     due.then(|| level0_down(shape, targets))
 }
 
+/// The job that takes the runs of level 0 down, whether it is due or not.
+pub(crate) fn down_from_level0(shape: &Shape, limits: &Limits) -> Job {
+    level0_down(shape, &Targets::of(shape, limits))
+}
+
 fn level0_down(shape: &Shape, targets: &Targets) -> Job {
     let to = targets.base.min(shape.first_used());
     Job::FromLevel0 { to: level(to) }

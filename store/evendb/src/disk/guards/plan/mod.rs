@@ -18,7 +18,7 @@ mod walk;
 
 use super::picker::{GuardShape, Job, Limits, Shape};
 use super::tree::{Fragment, Guard, Guards, Tree, TreeEdit};
-use crate::manifest::{Age, LEVELS, Level};
+use crate::manifest::{Age, Level};
 use crate::sync::Arc;
 use crate::tables::TableHandle;
 use evendb_storage::TableId;
@@ -124,9 +124,8 @@ impl Plan {
         plan
     }
 
-    /// The plan that writes all tables of a guard of the last level again.
-    pub(crate) fn rewriting(guard: &Guard) -> Plan {
-        let level = Level(LEVELS as u8 - 1);
+    /// The plan that writes all tables of a guard of this level again.
+    pub(crate) fn rewriting(level: Level, guard: &Guard) -> Plan {
         Plan {
             from: level,
             to: level,

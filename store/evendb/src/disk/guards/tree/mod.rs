@@ -165,6 +165,11 @@ impl Tree {
         &self.chains
     }
 
+    /// Turns the chains round, until the next change. It serves a planted fault.
+    pub(crate) fn turn_chains(&mut self) {
+        self.chains = self.chains.iter().rev().cloned().collect();
+    }
+
     /// The least level in which `key` is a guard, committed or not.
     pub(crate) fn guard_level(&self, key: &[u8]) -> Option<Level> {
         Tree::guarded_levels().find(|&level| self.guards(level).knows(key))

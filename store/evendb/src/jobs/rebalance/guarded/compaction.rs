@@ -14,6 +14,7 @@
 //! Thread safety: the holder of the chunk's token. No pin is held. Not here: what the chunk is made
 //! of afterwards (`publish`).
 
+use super::LAST;
 use crate::catalog::KeyspaceState;
 use crate::chunk::View;
 use crate::chunk::covers::Covers;
@@ -27,6 +28,7 @@ use crate::manifest::edit::{Part, Place};
 use crate::merge::chain::Chain;
 use crate::merge::{Merge, Source};
 use crate::pace;
+use crate::plant::planted;
 use crate::rebalance::pieces::Pieces;
 use crate::rebalance::rewrite::{
     Cuts, Making, filtering, making_options, remove_tables, write_pieces,
@@ -78,11 +80,12 @@ pub(super) fn compact(
     } = from;
     let horizon = core.clock.horizon();
     let covers = view.covers.as_ref();
-    let bottom = is_bottom(tree, plan);
+    let bottom = is_bottom(tree, plan) || planted!(core.options, BottomAssumed);
+    let stay = covers.filter(|_| !planted!(core.options, ZeroesUnderCovers));
     let dropping = Dropping {
         horizon: &horizon,
         bottom,
-        zero_below: covers.map_or(Version::MAX, |covers| covers.oldest()),
+        zero_below: stay.map_or(Version::MAX, |covers| covers.oldest()),
     };
     let filtered = Cell::new(false);
     // A filter that removes a record must not bring back an older one.
@@ -98,7 +101,8 @@ pub(super) fn compact(
         past_cache: false,
         options: making_options(core, keyspace),
     };
-    let cleared = cleared_to(from.completed, covers, &horizon);
+    let stay = covers.filter(|_| !planted!(core.options, ClearedAlways));
+    let cleared = cleared_to(from.completed, stay, &horizon);
     let mut moves = Moves::new(core, disk);
     let mut parts = Vec::new();
     let count = write_pieces(&mut moves, merge, cuts, making, &mut parts)
@@ -144,7 +148,7 @@ pub(super) fn would_shrink(
     };
     let covering = Covers::covering_now(view.covers.as_ref());
     let operator = core.choices.operator(keyspace.id);
-    let sources = sources(&Plan::rewriting(guard))?;
+    let sources = sources(&Plan::rewriting(LAST, guard))?;
     let mut merge = Merge::folding(sources, dropping, covering, operator)?;
     let mut records = 0u64;
     while merge.current().is_some() {
@@ -163,9 +167,14 @@ fn is_bottom(tree: &Tree, plan: &Plan) -> bool {
 }
 
 /// The last checkpoint whose range deletions hide nothing of a table that is written now.
-/// `completed` is the last completed checkpoint, whose range deletions the view has.
+/// `completed` is the last completed checkpoint, whose range deletions the view has. The view may
+/// be ahead of it, while a checkpoint publishes its runs.
 fn cleared_to(completed: u64, covers: Option<&Arc<Covers>>, horizon: &Horizon) -> u64 {
-    let stays = covers.and_then(|covers| covers.oldest_above(covers.spent_limit(horizon)));
+    let Some(covers) = covers else {
+        return completed;
+    };
+    let completed = completed.max(covers.durable_to());
+    let stays = covers.oldest_above(covers.spent_limit(horizon));
     // Range deletions that come later are newer than all records.
     stays.map_or(completed, |oldest| {
         completed.min(checkpoint_of(oldest).saturating_sub(1))

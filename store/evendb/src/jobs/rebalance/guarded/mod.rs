@@ -26,7 +26,7 @@ use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::funk::Funk;
 use crate::guards::picker::{self, Job, Limits, Shape};
 use crate::guards::plan::sweep::Sweep;
@@ -43,6 +43,9 @@ use compaction::Compacting;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::time::Duration;
+
+/// The last level.
+const LAST: Level = Level(LEVELS as u8 - 1);
 
 /// A part of the chunk's bytes: if range deletions hide more, their ranges are swept.
 const HIDDEN_PART: u64 = 4;
@@ -73,6 +76,14 @@ fn next_plan(core: &Core, keyspace: KeyspaceId, funk: &Funk) -> Option<Plan> {
     Some(Plan::of(tree, &level0(funk), job, &limits))
 }
 
+/// The next job, if level 0 is to go down: between two jobs of a long call. A checkpoint that finds
+/// level 0 full waits for the token, and all puts wait for the checkpoint.
+fn level0_first(core: &Core, keyspace: KeyspaceId, funk: &Funk) -> Option<Plan> {
+    let due = core.options.advanced.guards.level0_runs.0;
+    let is_due = funk.has_sorted_runs(due);
+    is_due.then(|| next_plan(core, keyspace, funk)).flatten()
+}
+
 /// Makes a range of the chunk as small as it can be, and returns whether anything was written: all
 /// of it goes to the last level, and each guard there is written again if that leaves fewer
 /// records. The caller has the token.
@@ -99,7 +110,10 @@ pub(crate) fn compact(
     let is_due = |guard: &Guard| {
         let is_asked = guard.fragments.iter().any(meets);
         let is_hidden = guard.fragments.iter().any(is_hidden);
-        let shrinks = || compaction::would_shrink(context, keyspace, &view, guard);
+        let shrinks = || {
+            let shrinks = compaction::would_shrink(context, keyspace, &view, guard);
+            shrinks.inspect_err(|error| note_damage(chunk, error))
+        };
         Ok(is_asked && (is_filtered || is_hidden || shrinks()?))
     };
     worked |= rewrite_guards(context, keyspace, chunk, &is_due)?;
@@ -118,8 +132,11 @@ fn rewrite_guards(
     let asked = RefCell::new(HashSet::new());
     loop {
         let failure = Cell::new(None);
-        let next = |_: &Funk, tree: &Tree| {
-            let mut guards = tree.guards(Level(LEVELS as u8 - 1)).all().iter();
+        let next = |funk: &Funk, tree: &Tree| {
+            if let Some(plan) = level0_first(context.core, keyspace.id, funk) {
+                return Some(plan);
+            }
+            let mut guards = tree.guards(LAST).all().iter();
             let guard = guards.find(|guard| {
                 let is_new = asked.borrow_mut().insert(guard.low.clone());
                 is_new
@@ -128,7 +145,7 @@ fn rewrite_guards(
                         false
                     })
             })?;
-            Some(Plan::rewriting(guard))
+            Some(Plan::rewriting(LAST, guard))
         };
         let done = run_one(context, keyspace, chunk, &next)?;
         if let Some(error) = failure.take() {
@@ -160,11 +177,37 @@ pub(crate) fn maintain(
     worked |= expired_tables::drop_expired(context, keyspace, chunk)?;
     let view = chunk.view.load_full();
     if hides_much(core, &view) && apply_covers(context, keyspace, chunk, &view)? {
-        covered_tables::drop_covered(context, keyspace, chunk)?;
+        covered_tables::drop_covered_since(context, keyspace, chunk, Some(&view))?;
         return Ok(true);
     }
-    let next = |funk: &Funk, _: &Tree| next_plan(core, keyspace.id, funk);
+    let next = |funk: &Funk, tree: &Tree| {
+        let due = next_plan(core, keyspace.id, funk);
+        due.or_else(|| moving_values(core, keyspace.id, funk, tree))
+    };
     Ok(run_one(context, keyspace, chunk, &next)? || worked)
+}
+
+/// The plan that moves values out of a file that is being emptied, if a table names one. A job of
+/// level 0 may move a table as it is; then the table's guard is written again by a later job.
+fn moving_values(core: &Core, keyspace: KeyspaceId, funk: &Funk, tree: &Tree) -> Option<Plan> {
+    let values = &core.value_files;
+    if !values.is_any_to_be_emptied() {
+        return None;
+    }
+    let names_one =
+        |table: &Arc<TableHandle>| values.is_one_to_be_emptied(&table.part.meta.value_files);
+    let names_one_of =
+        |guard: &&Arc<Guard>| guard.fragments.iter().any(|own| names_one(&own.table));
+    let mut guards = Tree::guarded_levels().filter_map(|level| {
+        let guard = tree.guards(level).all().iter().find(names_one_of)?;
+        Some(Plan::rewriting(level, guard))
+    });
+    guards.next().or_else(|| {
+        let limits = limits(core, keyspace);
+        let is_in_log = funk.runs.iter().any(|run| names_one(&run.table));
+        let job = is_in_log.then(|| picker::down_from_level0(&shape(tree, funk), &limits))?;
+        Some(Plan::of(tree, &level0(funk), job, &limits))
+    })
 }
 
 /// Does the job that `next` plans for the chunk. Returns whether there is one.
@@ -190,11 +233,8 @@ fn run_one(
         tree,
         plan: &plan,
     };
-    let compacted = compaction::compact(context, keyspace, &from).inspect_err(|error| {
-        if error.kind() == ErrorKind::Corruption {
-            chunk.note_damage(error);
-        }
-    })?;
+    let compacted = compaction::compact(context, keyspace, &from)
+        .inspect_err(|error| note_damage(chunk, error))?;
     publish::publish(context, keyspace, chunk, &plan, &compacted)
         .inspect_err(|_| remove_tables(context, &compacted.parts))?;
     core.metrics.rebalances.add(1);
@@ -206,6 +246,13 @@ fn run_one(
         context.disk.collect(&core.health);
     }
     Ok(true)
+}
+
+/// A job that cannot read a table marks the chunk, so that it is not tried again and again.
+fn note_damage(chunk: &Chunk, error: &Error) {
+    if error.kind() == ErrorKind::Corruption {
+        chunk.note_damage(error);
+    }
 }
 
 /// Whether spent range deletions hide a large part of the chunk, or are many.
@@ -233,8 +280,7 @@ struct SpentCovers {
 impl SpentCovers {
     /// `None` if there are none.
     fn of(core: &Core, view: &View) -> Option<SpentCovers> {
-        let covers = view.covers.as_ref()?;
-        let limit = covers.spent_limit(&core.clock.horizon());
+        let (covers, limit) = covered_tables::spent_limit(&core.clock, view)?;
         let spent = covers.stretches();
         let spent = spent.filter_map(|stretch| Some((stretch.newest_up_to(limit)?, stretch)));
         let spent: Vec<_> = spent.collect();
@@ -324,6 +370,10 @@ pub(crate) fn relieve_level0(context: &JobContext<'_>) -> Result<()> {
                 thread::sleep(TOKEN_REST);
                 continue;
             };
+            // An ingest has replaced it meanwhile, by a chunk that has its runs.
+            if chunk.latch.lock().retired {
+                break;
+            }
             match maintain(context, &keyspace, &chunk) {
                 // A full disk, a table that cannot be read, a dropped keyspace: the checkpoint goes
                 // on without it.
@@ -348,9 +398,13 @@ fn sweep(
     low: Vec<u8>,
     high: Option<Vec<u8>>,
 ) -> Result<bool> {
+    let core = context.core;
     let begun_at = chunk.view.load_full().funk.run_end;
     let sweep = RefCell::new(Sweep::new(low, high));
     let next = |funk: &Funk, tree: &Tree| {
+        if let Some(plan) = level0_first(core, keyspace.id, funk) {
+            return Some(plan);
+        }
         let early = funk.runs.iter().rev().filter(|run| run.ordinal < begun_at);
         let early: Vec<_> = early.map(|run| run.table.clone()).collect();
         let job = loop {
@@ -364,7 +418,8 @@ fn sweep(
                 } => {
                     let guard = &tree.guards(level).all()[guard];
                     let view = chunk.view.load_full();
-                    compaction::would_shrink(context, keyspace, &view, guard).is_ok_and(|yes| !yes)
+                    let shrinks = compaction::would_shrink(context, keyspace, &view, guard);
+                    shrinks.is_ok_and(|yes| !yes)
                 }
                 _ => false,
             };
@@ -372,12 +427,7 @@ fn sweep(
                 break job;
             }
         };
-        Some(Plan::of(
-            tree,
-            &early,
-            job,
-            &limits(context.core, keyspace.id),
-        ))
+        Some(Plan::of(tree, &early, job, &limits(core, keyspace.id)))
     };
     let mut worked = false;
     while run_one(context, keyspace, chunk, &next)? {

@@ -19,6 +19,7 @@ use crate::guards::plan::Plan;
 use crate::guards::tree::{Fragment, Tree, TreeEdit};
 use crate::manifest::Level;
 use crate::manifest::edit::{Change, Part, Role};
+use crate::plant::planted;
 use crate::rebalance::layout::{Beside, enqueue_edit, latch_beside};
 use crate::sync::Arc;
 use evendb_storage::{Error as StorageError, TableId};
@@ -42,16 +43,20 @@ pub(super) fn publish(
     };
     let new = compacted.parts.iter();
     let new = new.map(|part| disk.tables.acquire(part)).collect();
-    let edit = plan.edit(tree, new);
+    let mut edit = plan.edit(tree, new);
     let mut next = Tree::clone(tree);
     // This tree was planned by the code above, so a contradiction is a fault of the program.
     next.apply(&edit).map_err(|what| {
         let fault = StorageError::corruption(&disk.dir.join(CURRENT), 0, what);
         core.health.latch(Error::from(fault))
     })?;
+    if planted!(core.options, ChainsOldestFirst) {
+        next.turn_chains();
+    }
     let gone: HashSet<TableId> = plan.tables().map(Fragment::id).collect();
+    let all_go = plan.from == Level(0) && planted!(core.options, RunsLeaveWithOthers);
     let runs = old.runs.iter();
-    let runs = runs.filter(|run| !gone.contains(&run.table.part.table));
+    let runs = runs.filter(|run| !all_go && !gone.contains(&run.table.part.table));
     let funk = Funk::guarded(Arc::new(next), runs.cloned().collect(), old.run_end);
     view.funk = Arc::new(funk);
     if compacted.filtered {
@@ -59,6 +64,9 @@ pub(super) fn publish(
     }
     let dropped = plan.runs.iter().flatten();
     let dropped = dropped.map(|fragment| fragment.table.clone()).collect();
+    if planted!(core.options, MovedForgotten) {
+        edit.added.retain(|(_, own)| !gone.contains(&own.id()));
+    }
     let change = change(chunk, plan, &edit);
     enqueue_edit(disk, vec![change], !compacted.parts.is_empty(), dropped);
     chunk.publish(view);

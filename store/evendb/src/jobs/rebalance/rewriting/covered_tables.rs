@@ -68,14 +68,29 @@ pub(crate) fn cleared_to(table: &TableHandle) -> u64 {
 }
 
 /// The version up to which the chunk's range deletions are spent, if any is.
-fn spent_limit(clock: &Clock, view: &View) -> Option<(Arc<Covers>, Version)> {
+pub(crate) fn spent_limit(clock: &Clock, view: &View) -> Option<(Arc<Covers>, Version)> {
     let covers = view.covers.as_ref()?;
-    let limit = covers.spent_limit(&clock.horizon());
+    let horizon = clock.horizon();
+    // Tables of guards note a checkpoint (`cleared_to`). If only some range deletions of that
+    // checkpoint were spent, a table would never be clear of them, and would be written for ever.
+    let limit = match view.funk.is_guarded() {
+        true => covers.spent_checkpoints(&horizon),
+        false => covers.spent_limit(&horizon),
+    };
     (covers.oldest() <= limit).then(|| (covers.clone(), limit))
 }
 
-fn plan(clock: &Clock, chunk: &Chunk, view: &View) -> Option<Plan> {
-    let (covers, limit) = spent_limit(clock, view)?;
+/// With `since`, an earlier view, only range deletions count that the manifest had then. Later runs
+/// have no record for these to hide.
+fn plan(clock: &Clock, chunk: &Chunk, view: &View, since: Option<&View>) -> Option<Plan> {
+    let (covers, mut limit) = spent_limit(clock, view)?;
+    let mut later = HashSet::new();
+    if let Some(since) = since {
+        limit = limit.min(spent_limit(clock, since)?.1);
+        let runs = view.funk.runs.iter();
+        let runs = runs.filter(|run| run.ordinal >= since.funk.run_end);
+        later.extend(runs.map(|run| run.table.part.table));
+    }
     let mut plan = Plan {
         limit,
         tables: HashSet::new(),
@@ -84,6 +99,7 @@ fn plan(clock: &Clock, chunk: &Chunk, view: &View) -> Option<Plan> {
     for table in view.funk.tables() {
         match is_spent(chunk, &covers, limit, &table.part.meta) {
             true => drop(plan.tables.insert(table.part.table)),
+            false if later.contains(&table.part.table) => {}
             false => plan.left.push((table.part.meta.clone(), cleared_to(table))),
         }
     }
@@ -113,7 +129,7 @@ fn is_spent(chunk: &Chunk, covers: &Covers, limit: Version, meta: &TableMeta) ->
 
 /// Whether anything of the chunk may go unread.
 pub(crate) fn has_spent(clock: &Clock, chunk: &Chunk, view: &View) -> bool {
-    plan(clock, chunk, view).is_some()
+    plan(clock, chunk, view, None).is_some()
 }
 
 /// Drops the tables and range deletions that may go unread, and returns whether there were any. The
@@ -123,8 +139,19 @@ pub(crate) fn drop_covered(
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
 ) -> Result<bool> {
+    drop_covered_since(context, keyspace, chunk, None)
+}
+
+/// Like [`drop_covered`]; with an earlier view, for the range deletions that the manifest had then.
+/// So they leave although checkpoints have brought runs since.
+pub(crate) fn drop_covered_since(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    since: Option<&View>,
+) -> Result<bool> {
     let core = context.core;
-    let Some(plan) = plan(&core.clock, chunk, &chunk.view.load_full()) else {
+    let Some(plan) = plan(&core.clock, chunk, &chunk.view.load_full(), since) else {
         return Ok(false);
     };
     // Otherwise the munk's records of these keys would leave.

@@ -1,11 +1,17 @@
 //! Jobs of chunks with guards, on a simulated disk: the tree that they make, and what is dropped.
 
+mod planted;
+
+use super::{maintain, relieve_level0};
 use crate::chunk::{Chunk, View};
+use crate::engine::Engine;
 use crate::options::{Layout, Options};
 use crate::sync::Arc;
-use crate::{Db, Keyspace, KeyspaceOptions};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::{CompactionFilter, Db, FilterDecision, Keyspace, KeyspaceOptions, checkpoint};
 use evendb_storage::vfs::SimVfs;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Tiny limits: a few thousand small records fill several levels.
 fn options(vfs: &SimVfs) -> Options {
@@ -17,6 +23,13 @@ fn options(vfs: &SimVfs) -> Options {
         .advanced(|advanced| {
             advanced.guards(|guards| guards.last_guard_bytes(4 << 10).table_bytes_max(2 << 10))
         })
+}
+
+/// There is about one guard, and one table in it.
+fn with_large_guards(vfs: &SimVfs) -> Options {
+    let large =
+        |guards: crate::GuardOptions| guards.last_guard_bytes(8 << 20).table_bytes_max(8 << 20);
+    options(vfs).advanced(|advanced| advanced.guards(large))
 }
 
 fn key(number: u32) -> String {
@@ -62,6 +75,47 @@ fn shown(keyspace: &Keyspace) -> usize {
         .iter()
         .inspect(|pair| assert!(pair.is_ok()))
         .count()
+}
+
+/// A filter, which is asked in the middle of a compaction, and then does something else. It is told
+/// how often it was asked before.
+struct Meanwhile {
+    asked: AtomicU32,
+    does: Box<dyn Fn(u32) + Send + Sync>,
+}
+
+impl CompactionFilter for Meanwhile {
+    fn filter(&self, _: &[u8], _: &[u8]) -> FilterDecision {
+        (self.does)(self.asked.fetch_add(1, Ordering::Relaxed));
+        FilterDecision::Keep
+    }
+}
+
+/// Compacts the database, and calls `does` meanwhile, for each record that a filter is asked about.
+fn compact_beside(db: &Db, does: impl Fn(u32, &Keyspace, &Engine) + Send + Sync + 'static) {
+    beside(db, does, &|| {
+        db.compact().expect("compacts");
+    });
+}
+
+/// Does the job `job`, and calls `does` meanwhile, for each record that a filter is asked about.
+fn beside(db: &Db, does: impl Fn(u32, &Keyspace, &Engine) + Send + Sync + 'static, job: &dyn Fn()) {
+    let other = db.clone();
+    let filter = Arc::new(Meanwhile {
+        asked: AtomicU32::new(0),
+        does: Box::new(move |asked| {
+            let keyspace = other.default_keyspace();
+            does(asked, keyspace, &keyspace.handle.engine);
+        }),
+    });
+    let keyspace = db.default_keyspace();
+    let set = keyspace.set_compaction_filter(Some(filter.clone()));
+    set.expect("sets it");
+    job();
+    // It holds the database.
+    keyspace.set_compaction_filter(None).expect("sets it");
+    assert!(filter.asked.load(Ordering::Relaxed) > 0);
+    assert_eq!(db.stats().compaction_filter_panics, 0);
 }
 
 #[test]
@@ -338,4 +392,176 @@ fn level_0_does_not_grow_without_limit() {
         assert!(view(keyspace).funk.sorted_runs() <= 3);
     }
     assert_eq!(shown(keyspace), 2_000);
+}
+
+/// A snapshot lies between two range deletions of one checkpoint. Tables note whole checkpoints, so
+/// the first range deletion stays as long as the second one. Nothing is written again and again
+/// meanwhile.
+#[test]
+fn a_snapshot_between_range_deletions_of_one_checkpoint_makes_no_endless_work() {
+    let vfs = SimVfs::new(1);
+    let db = with_large_guards(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    put(keyspace, 0..1_000, "v");
+    db.compact().expect("compacts");
+    // By the distance of keys, which the estimate goes by, it hides most of the table.
+    keyspace.delete_range("9".."b").expect("deletes");
+    let snapshot = db.snapshot().expect("a snapshot");
+    keyspace.delete_range("x".."z").expect("deletes");
+    db.flush().expect("flushes");
+    let jobs = {
+        let chunk = chunk(keyspace);
+        let _token = chunk.try_token().expect("there are no threads");
+        let context = keyspace.handle.engine.jobs();
+        let mut jobs = 0;
+        while jobs < 10 && maintain(&context, &keyspace.state, &chunk).expect("maintains") {
+            jobs += 1;
+        }
+        jobs
+    };
+    assert!(jobs < 10, "the jobs do not end");
+    let stays = |number: &u32| !("9".."b").contains(&&*key(*number));
+    let expected = (0..1_000).filter(stays).count();
+    assert_eq!(shown(keyspace), expected);
+    drop(snapshot);
+    db.settle_debt().expect("pays its debt");
+    assert!(view(keyspace).covers.is_none(), "a range deletion stays");
+    assert_eq!(records(&view(keyspace)).0, expected as u64);
+}
+
+/// A checkpoint has found a full level 0 in a chunk that an ingest replaces before the checkpoint
+/// has its token.
+#[test]
+fn a_chunk_that_an_ingest_has_replaced_is_not_relieved() {
+    let vfs = SimVfs::new(1);
+    let small = |guards: crate::GuardOptions| guards.level0_runs(2, 2);
+    let options = options(&vfs).advanced(|advanced| advanced.guards(small));
+    let db = options.open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    for _ in 0..2 {
+        put(keyspace, 0..100, "v");
+        db.flush().expect("flushes");
+    }
+    let old = chunk(keyspace);
+    assert_eq!(old.view.load_full().funk.sorted_runs(), 2);
+    db.ingest([("4", "w"), ("5", "w")]).expect("ingests");
+    assert!(old.latch.lock().retired);
+    let engine = &keyspace.handle.engine;
+    engine.flow.dirty.lock().push((Arc::downgrade(&old), 0));
+    relieve_level0(&engine.jobs()).expect("it leaves the chunk");
+    drop(old);
+    db.flush().expect("flushes");
+    assert_eq!(shown(keyspace), 102);
+}
+
+/// A table that cannot be read marks the chunk, also if it is only looked at.
+#[test]
+fn a_damaged_table_that_a_compaction_looks_at_is_noted() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    for value in ["v", "w"] {
+        // What comes once is moved, and stays in the container.
+        put(db.default_keyspace(), 0..500, value);
+        db.flush().expect("flushes");
+    }
+    db.compact().expect("compacts");
+    db.close().expect("closes");
+    let dir = Path::new("/db");
+    let names = vfs.file_names(dir).into_iter();
+    for name in names.filter(|name| name.ends_with(".sst")) {
+        let mut bytes = vfs.read_file(&dir.join(&name));
+        bytes[100] ^= 1;
+        vfs.write_file(&dir.join(name), bytes);
+    }
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    let error = db.compact().expect_err("it cannot read them");
+    assert_eq!(error.kind(), crate::ErrorKind::Corruption, "{error}");
+    assert!(chunk(keyspace).damaged.load(Ordering::Relaxed));
+}
+
+/// Values that are read no more lie in one file with values that stay. The records of the latter
+/// are in guards that nothing else would write again.
+#[test]
+fn values_move_out_of_files_that_are_mostly_dead() {
+    let vfs = SimVfs::new(1);
+    let small = |guards: crate::GuardOptions| guards.last_guard_bytes(64);
+    let options = options(&vfs).advanced(|advanced| {
+        let apart = advanced.guards(small).values_apart_from(Some(100));
+        apart.value_file_bytes(4096).value_file_live_percent(50)
+    });
+    let db = options.open("/db").expect("opens");
+    for round in 0..40u8 {
+        db.put(format!("a{round:02}"), [round; 400]).expect("puts");
+        for number in 0..9 {
+            db.put(format!("b{number}"), [round; 400]).expect("puts");
+        }
+        db.settle_debt().expect("pays its debt");
+    }
+    let (bytes, live, _) = db
+        .default_keyspace()
+        .handle
+        .engine
+        .core
+        .value_files
+        .totals();
+    assert!(live >= 49 * 400, "{live}");
+    assert!(bytes < 3 * live, "{bytes} bytes, {live} live");
+    for round in 0..40u8 {
+        let value = db.get(format!("a{round:02}")).expect("gets");
+        assert_eq!(value.as_deref(), Some(&[round; 400][..]));
+    }
+}
+
+/// A call that compacts everything has the token for long. Checkpoints that come meanwhile do not
+/// wait for its end: between two of its jobs it takes level 0 down.
+#[test]
+fn level_0_goes_down_during_a_long_compaction() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    put(db.default_keyspace(), 0..2_000, "v");
+    db.compact().expect("compacts");
+    let most = Arc::new(AtomicU32::new(0));
+    let seen = most.clone();
+    compact_beside(&db, move |asked, keyspace, engine| {
+        if asked % 50 == 0 && asked < 2_000 {
+            put(keyspace, 2_000 + asked..2_020 + asked, "w");
+            checkpoint::checkpoint(engine).expect("a checkpoint");
+            let runs = view(keyspace).funk.sorted_runs() as u32;
+            seen.fetch_max(runs, Ordering::Relaxed);
+        }
+    });
+    let most = most.load(Ordering::Relaxed);
+    let (_, stop) = options(&vfs).advanced.guards.level0_runs;
+    assert!((2..stop as u32).contains(&most), "{most} runs");
+    assert_eq!(shown(db.default_keyspace()), 2_800);
+}
+
+/// Range deletions leave after a sweep, although a checkpoint has brought a run meanwhile that has
+/// keys on both sides of them.
+#[test]
+fn range_deletions_leave_beside_checkpoints() {
+    let vfs = SimVfs::new(1);
+    let db = with_large_guards(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    put(keyspace, 0..4_000, "v");
+    db.compact().expect("compacts");
+    keyspace.delete_range("9".."b").expect("deletes");
+    db.flush().expect("flushes");
+    let checkpoint = |asked, keyspace: &Keyspace, engine: &Engine| {
+        if asked == 0 {
+            put(keyspace, 4_000..4_100, "w");
+            checkpoint::checkpoint(engine).expect("a checkpoint");
+        }
+    };
+    beside(&db, checkpoint, &|| {
+        let chunk = chunk(keyspace);
+        let _token = chunk.try_token().expect("there are no threads");
+        let context = keyspace.handle.engine.jobs();
+        let worked = maintain(&context, &keyspace.state, &chunk).expect("maintains");
+        assert!(worked && view(keyspace).covers.is_none(), "it stays");
+    });
+    assert_eq!(view(keyspace).funk.sorted_runs(), 1);
+    let stays = |number: &u32| *number >= 4_000 || !("9".."b").contains(&&*key(*number));
+    assert_eq!(shown(keyspace), (0..4_100).filter(stays).count());
 }
