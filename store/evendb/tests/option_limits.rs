@@ -5,7 +5,10 @@ mod common;
 
 use common::public::{functions, tried, words};
 use evendb::vfs::SimVfs;
-use evendb::{Compression, Db, Error, ErrorKind, KeyspaceOptions, LogSearch, Options, Result};
+use evendb::{
+    Compression, Db, Error, ErrorKind, GuardOptions, KeyspaceOptions, Layout, LogSearch, Options,
+    Result,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +20,8 @@ const CHOICES: &str = "Options::new Options::open Options::durability Options::c
     Options::error_if_exists Options::read_only Options::accept_log_loss Options::advanced Options::vfs \
     Advanced::wall_clock Advanced::encryption Advanced::munks Advanced::warm_reopening Advanced::row_cache \
     Advanced::commit_log_mapped Advanced::undo KeyspaceOptions::new KeyspaceOptions::row_cache \
-    KeyspaceOptions::merge_operator KeyspaceOptions::chosen";
+    KeyspaceOptions::merge_operator KeyspaceOptions::chosen Options::layout KeyspaceOptions::layout \
+    Advanced::guards GuardOptions::compaction_by_seeks GuardOptions::parallel_seeks";
 
 /// A number with its limits and the greatest value of its type.
 struct Number<T> {
@@ -52,6 +56,21 @@ macro_rules! advanced {
     };
 }
 
+macro_rules! guards {
+    ($name:ident, $limits:expr, $set:expr) => {
+        number(
+            concat!("GuardOptions::", stringify!($name)),
+            $limits,
+            u64::MAX,
+            |options: Options, value| {
+                let set: fn(GuardOptions, u64) -> GuardOptions = $set;
+                let options = options.layout(Layout::Guards);
+                options.advanced(|all| all.guards(|guards| set(guards, value)))
+            },
+        )
+    };
+}
+
 fn numbers() -> Vec<Number<Options>> {
     let any = (1, u64::MAX);
     let any_or_none = (0, u64::MAX);
@@ -81,6 +100,16 @@ fn numbers() -> Vec<Number<Options>> {
             let level = value as u8;
             options.compression(Compression::Zstd { level })
         }),
+        guards!(max_files_per_guard, (1, 1024), |all, value| {
+            all.max_files_per_guard(value as usize)
+        }),
+        guards!(level0_runs, (1, 1 << 16), |all, value| {
+            all.level0_runs(value as usize, value as usize)
+        }),
+        guards!(last_guard_bytes, (1, 1 << 40), |all, value| all
+            .last_guard_bytes(value)),
+        guards!(table_bytes_max, (1, 1 << 40), |all, value| all
+            .table_bytes_max(value)),
         advanced!(chunk_bytes, (256, 1 << 30), u64),
         advanced!(filter_bits_per_key, (0, 64), u32),
         number(
@@ -320,6 +349,6 @@ fn every_setter_is_tried_or_chooses_one_of_a_few() {
     ));
     known.extend(numbers().iter().map(|number| number.name.to_owned()));
     known.extend(of_keyspaces().iter().map(|number| number.name.to_owned()));
-    let types = ["Options", "Advanced", "KeyspaceOptions"];
+    let types = ["Options", "Advanced", "GuardOptions", "KeyspaceOptions"];
     assert_eq!(functions(&types, &[]), known);
 }

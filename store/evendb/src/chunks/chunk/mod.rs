@@ -355,11 +355,19 @@ impl Chunk {
     }
 
     /// Notes that a table of the chunk could not be read: the jobs of this chunk stop, others go
-    /// on. An error that passes (no descriptor left, a merge operator that fails) is no damage.
+    /// on. An error that passes (no descriptor left, a merge operator that fails) is no damage. A
+    /// chunk with guards is a whole keyspace, and a job takes few of its tables: there only a job
+    /// that meets damage stops the jobs ([`note_damage_of_job`](Self::note_damage_of_job)).
     pub(crate) fn note_damage(&self, error: &Error) {
-        if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) {
+        let is_damage = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io);
+        if is_damage && !self.view.load_full().funk.is_guarded() {
             self.damaged.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that a job of a chunk with guards has met damage: its jobs stop.
+    pub(crate) fn note_damage_of_job(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
     }
 
     /// Freezes the active delta: a new view gets a fresh active delta of `checkpoint`, and the old

@@ -251,7 +251,7 @@ fn run_one(
 /// A job that cannot read a table marks the chunk, so that it is not tried again and again.
 fn note_damage(chunk: &Chunk, error: &Error) {
     if error.kind() == ErrorKind::Corruption {
-        chunk.note_damage(error);
+        chunk.note_damage_of_job();
     }
 }
 
