@@ -26,7 +26,7 @@ pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// A verified, decompressed data block; cheap to clone, pins its bytes.
 ///
 /// A block that a cursor read ahead shares one buffer with its neighbours and pins the whole
-/// buffer, see [`Block::pinned_bytes`].
+/// buffer.
 #[derive(Clone)]
 pub struct Block {
     buffer: Arc<[u8]>,

@@ -7,7 +7,7 @@ use super::FillSpan;
 use crate::error::Result;
 use crate::funk::Funk;
 use crate::read::tables::{
-    ChainKeys, ChainSeek, Direction, TableHit, TableKeys, chain_index, read_until,
+    ChainKeys, ChainSeek, Direction, TableHit, TableKeys, chain_index, is_ahead, read_until,
 };
 use crate::tables::TableHandle;
 use evendb_storage::Version;
@@ -108,12 +108,8 @@ fn first_of<'c>(
 ) -> Option<&'c Arc<TableHandle>> {
     let first = chain_index(chain, span.from, span.direction)?;
     let table = chain.get(first)?;
-    let meta = &table.part.meta;
-    let is_within = |from: &[u8]| match span.direction {
-        Direction::Forward => *meta.min_key <= *from,
-        Direction::Backward => *from <= *meta.max_key,
-    };
-    span.from.is_none_or(is_within).then_some(table)
+    let ahead = is_ahead(&table.part.meta, span.from, span.to, span.direction);
+    (!ahead).then_some(table)
 }
 
 impl FunkScan {

@@ -18,7 +18,7 @@ use crate::funk::Funk;
 use crate::sync::Arc;
 use crate::tables::TableHandle;
 use crate::visibility::Candidate;
-use evendb_storage::table::{Block, PAGE_BYTES, ReadAhead, Table, TableCursor};
+use evendb_storage::table::{Block, PAGE_BYTES, ReadAhead, Table, TableCursor, TableMeta};
 use evendb_storage::{Kind, Version};
 use std::ops::Range;
 
@@ -311,6 +311,23 @@ pub(crate) fn chain_index(
     }
 }
 
+/// Whether a scan need not read a table when it begins: the table has no key at the beginning, so
+/// its figures tell the next key; or, where the scan begins at an end, no key before `until`.
+pub(crate) fn is_ahead(
+    meta: &TableMeta,
+    from: Option<&[u8]>,
+    until: Option<&[u8]>,
+    direction: Direction,
+) -> bool {
+    match (direction, from, until) {
+        (Direction::Forward, Some(from), _) => *from < *meta.min_key,
+        (Direction::Backward, Some(from), _) => *from > *meta.max_key,
+        (Direction::Forward, None, Some(until)) => *until <= *meta.min_key,
+        (Direction::Backward, None, Some(until)) => *meta.max_key < *until,
+        (_, None, None) => false,
+    }
+}
+
 /// Where a scan of a chain begins, and how it reads.
 #[derive(Clone, Copy)]
 pub(crate) struct ChainSeek<'a> {
@@ -365,12 +382,7 @@ impl ChainKeys {
         let Some(table) = keys.table(keys.index) else {
             return Ok(keys);
         };
-        let meta = &table.part.meta;
-        let is_ahead = seek.from.is_some_and(|from| match seek.direction {
-            Direction::Forward => *from < *meta.min_key,
-            Direction::Backward => *from > *meta.max_key,
-        });
-        match is_ahead {
+        match is_ahead(&table.part.meta, seek.from, seek.until, seek.direction) {
             true => keys.current = Current::Ahead,
             false => {
                 keys.open(seek.from, seek.until)?;
