@@ -27,7 +27,7 @@
 //! thread may read; acting on it a moment too late does no harm.
 
 use super::space::{self, expected_live_bytes};
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::engine::idle::{Idle, IdleState};
 use crate::error::{ErrorKind, Result};
@@ -162,6 +162,14 @@ fn plan_shrinking(context: &JobContext<'_>, account_bytes: u64) -> Vec<(Weak<Chu
         return Vec::new();
     };
     let chunks = context.catalog.chunks();
+    // A look at a chunk with guards is lost if it comes while another one ends. While nothing is put,
+    // no other look would apply its range deletions.
+    let has_covers = |view: &View| view.funk.is_guarded() && view.covers.is_some();
+    for (_, chunk) in &chunks {
+        if has_covers(&chunk.view.load_full()) {
+            context.work.push_maintenance(chunk);
+        }
+    }
     let looks = chunks.iter().map(|(_, chunk)| shrinking(context, chunk));
     let (figures, hidden): (Vec<Shrinking>, Vec<u64>) = looks.unzip();
     let garbage_share = (amplification - 1.0) * GARBAGE_PART;
