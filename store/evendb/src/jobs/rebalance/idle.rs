@@ -162,8 +162,8 @@ fn plan_shrinking(context: &JobContext<'_>, account_bytes: u64) -> Vec<(Weak<Chu
         return Vec::new();
     };
     let chunks = context.catalog.chunks();
-    // A look at a chunk with guards is lost if it comes while another one ends. While nothing is put,
-    // no other look would apply its range deletions.
+    // A look at a chunk with guards is lost if it comes while another one ends. While nothing is
+    // put, no other look would apply its range deletions.
     let has_covers = |view: &View| view.funk.is_guarded() && view.covers.is_some();
     for (_, chunk) in &chunks {
         if has_covers(&chunk.view.load_full()) {
