@@ -18,8 +18,8 @@
 
 use crate::chunk::KeyRange;
 use crate::funk::Funk;
+use crate::manifest::Level;
 use crate::manifest::edit::{Part, Role};
-use crate::manifest::{LEVELS, Level};
 
 /// A chunk that replaces an old one, or a part of it.
 pub(super) struct NewChunk {
@@ -46,7 +46,7 @@ pub(super) fn chunks_of(
         .tree
         .as_ref()
         .map_or(Role::Base, |tree| Role::Fragment {
-            level: Level(LEVELS as u8 - 1),
+            level: Level::LAST,
             age: tree.next_age(),
         });
     let mut run_end = funk.run_end;

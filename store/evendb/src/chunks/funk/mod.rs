@@ -58,6 +58,16 @@ pub(crate) struct Run {
     pub(crate) table: Arc<TableHandle>,
 }
 
+/// Sums over the tables of a funk.
+#[derive(Default)]
+pub(crate) struct Sums {
+    pub(crate) records: u64,
+    /// Bytes of keys and values.
+    pub(crate) data_bytes: u64,
+    /// Bytes of keys and values of each chain.
+    pub(crate) of_chains: SmallVec<[u64; 1]>,
+}
+
 /// A chunk on disk.
 pub(crate) struct Funk {
     /// Disjoint, ascending by key. Empty where there is a tree.
@@ -71,6 +81,8 @@ pub(crate) struct Funk {
     /// No record of the funk has a greater version. The same holds for a record in a munk of this
     /// funk that is newer than a range deletion of the view.
     pub(crate) max_version: Version,
+    /// Sums over its tables, for seeks, which would not add them up each time.
+    pub(crate) sums: Sums,
     /// Loaded on use; published by compare-and-swap, duplicates dropped.
     pub(crate) search: LazyArc<Search>,
     /// Used since the last search for memory to free.
@@ -178,6 +190,7 @@ impl Funk {
     fn of_log(runs: Vec<Run>, run_end: u32) -> Funk {
         Funk {
             max_version: Version::ZERO,
+            sums: Sums::default(),
             base: Vec::new(),
             tree: None,
             runs,
@@ -192,6 +205,15 @@ impl Funk {
     pub(crate) fn counted(mut self) -> Funk {
         let newest = self.tables().map(|table| table.max_version()).max();
         self.max_version = newest.unwrap_or(Version::ZERO);
+        let bytes_of = |table: &Arc<TableHandle>| table.part.meta.data_bytes;
+        self.sums = Sums {
+            records: self.tables().map(|table| table.part.meta.entries).sum(),
+            data_bytes: self.tables().map(bytes_of).sum(),
+            of_chains: self
+                .chains()
+                .map(|chain| chain.iter().map(bytes_of).sum())
+                .collect(),
+        };
         self
     }
 

@@ -36,6 +36,11 @@ pub(crate) struct Level(pub(crate) u8);
 /// The number of levels, level 0 included, as in PebblesDB.
 pub(crate) const LEVELS: usize = 7;
 
+impl Level {
+    /// The last level.
+    pub(crate) const LAST: Level = Level(LEVELS as u8 - 1);
+}
+
 /// The place of a table in the order of its guard: a table with a greater age is newer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 pub(crate) struct Age(pub(crate) u64);

@@ -110,6 +110,7 @@ fn extended_funk(core: &Core, disk: &Disk, funk: &Funk, run: &PendingRun) -> Fun
         }
     }
     let new_funk = match &funk.tree {
+        Some(tree) if guards.is_empty() => Funk::guarded(tree.clone(), runs, run_end),
         Some(tree) => {
             let tree = tree.with_guards(guards).expect("keys that are not empty");
             Funk::guarded(Arc::new(tree), runs, run_end)

@@ -9,13 +9,11 @@ use super::Plan;
 use crate::guards::tree::Tree;
 use crate::manifest::{Age, Level};
 use evendb_storage::TableId;
+use evendb_storage::table::TableMeta;
 use std::collections::HashSet;
 
 /// See the module.
-pub(crate) struct Older<'t> {
-    /// The least and greatest keys of tables, sorted, without overlaps.
-    ranges: Vec<(&'t [u8], &'t [u8])>,
-}
+pub(crate) struct Older<'t>(Vec<&'t TableMeta>);
 
 impl<'t> Older<'t> {
     /// Where records older than those of `plan` lie, which was made for this tree.
@@ -24,26 +22,14 @@ impl<'t> Older<'t> {
         let newest = plan.newest();
         let is_older =
             |level: Level, age: Age| level > plan.from || level == plan.from && age <= newest;
-        let mut ranges: Vec<(&[u8], &[u8])> = tree
-            .fragments()
-            .filter(|(level, other)| is_older(*level, other.age) && !own.contains(&other.id()))
-            .map(|(_, other)| (&*other.meta().min_key, &*other.meta().max_key))
-            .collect();
-        ranges.sort_unstable();
-        ranges.dedup_by(|next, last| {
-            let overlaps = next.0 <= last.1;
-            if overlaps {
-                last.1 = last.1.max(next.1);
-            }
-            overlaps
-        });
-        Older { ranges }
+        let others = tree.fragments();
+        let others = others
+            .filter(|(level, other)| is_older(*level, other.age) && !own.contains(&other.id()));
+        Older(others.map(|(_, other)| other.meta()).collect())
     }
 
-    /// Whether one of the ranges may have a key from `min` to `max`, both included.
+    /// Whether one of the tables may have a key from `min` to `max`, both included.
     pub(crate) fn meets(&self, min: &[u8], max: &[u8]) -> bool {
-        let first = self.ranges.partition_point(|(_, end)| *end < min);
-        let next = self.ranges.get(first);
-        next.is_some_and(|(begin, _)| *begin <= max)
+        self.0.iter().any(|meta| meta.meets(min, max))
     }
 }

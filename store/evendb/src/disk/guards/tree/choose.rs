@@ -76,7 +76,7 @@ impl<'t> Chooser<'t> {
             tree,
             rule,
             found: BTreeMap::new(),
-            known: tree.guards(Level(LEVELS as u8 - 1)).keys(),
+            known: tree.guards(Level::LAST).keys(),
             passed: 0,
         }
     }

@@ -14,7 +14,6 @@
 //! Thread safety: the holder of the chunk's token. No pin is held. Not here: what the chunk is made
 //! of afterwards (`publish`).
 
-use super::LAST;
 use crate::catalog::KeyspaceState;
 use crate::chunk::View;
 use crate::chunk::covers::Covers;
@@ -24,6 +23,7 @@ use crate::files::CONTAINER;
 use crate::guards::plan::Plan;
 use crate::guards::plan::older::Older;
 use crate::guards::tree::{Fragment, Guard, Tree};
+use crate::manifest::Level;
 use crate::manifest::edit::{Part, Place};
 use crate::merge::chain::Chain;
 use crate::merge::{Merge, Source};
@@ -148,7 +148,7 @@ pub(super) fn would_shrink(
     };
     let covering = Covers::covering_now(view.covers.as_ref());
     let operator = core.choices.operator(keyspace.id);
-    let sources = sources(&Plan::rewriting(LAST, guard))?;
+    let sources = sources(&Plan::rewriting(Level::LAST, guard))?;
     let mut merge = Merge::folding(sources, dropping, covering, operator)?;
     let mut records = 0u64;
     while merge.current().is_some() {

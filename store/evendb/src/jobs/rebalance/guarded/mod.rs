@@ -32,7 +32,7 @@ use crate::guards::picker::{self, Job, Limits, Shape};
 use crate::guards::plan::sweep::Sweep;
 use crate::guards::plan::{self, Plan};
 use crate::guards::tree::{Fragment, Guard, Tree};
-use crate::manifest::{KeyspaceId, LEVELS, Level};
+use crate::manifest::{KeyspaceId, Level};
 use crate::rebalance::rewrite::remove_tables;
 use crate::rebalance::{covered_tables, expired_tables, jobs};
 use crate::sync::atomic::Ordering;
@@ -43,9 +43,6 @@ use compaction::Compacting;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::time::Duration;
-
-/// The last level.
-const LAST: Level = Level(LEVELS as u8 - 1);
 
 /// A part of the chunk's bytes: if range deletions hide more, their ranges are swept.
 const HIDDEN_PART: u64 = 4;
@@ -136,7 +133,7 @@ fn rewrite_guards(
             if let Some(plan) = level0_first(context.core, keyspace.id, funk) {
                 return Some(plan);
             }
-            let mut guards = tree.guards(LAST).all().iter();
+            let mut guards = tree.guards(Level::LAST).all().iter();
             let guard = guards.find(|guard| {
                 let is_new = asked.borrow_mut().insert(guard.low.clone());
                 is_new
@@ -145,7 +142,7 @@ fn rewrite_guards(
                         false
                     })
             })?;
-            Some(Plan::rewriting(LAST, guard))
+            Some(Plan::rewriting(Level::LAST, guard))
         };
         let done = run_one(context, keyspace, chunk, &next)?;
         if let Some(error) = failure.take() {
@@ -351,12 +348,7 @@ pub(crate) fn late_bytes(core: &Core, funk: &Funk) -> (u64, u64) {
 /// wait for this.
 pub(crate) fn relieve_level0(context: &JobContext<'_>) -> Result<()> {
     let stop = context.core.options.advanced.guards.level0_runs.1;
-    let dirty: Vec<_> = {
-        let dirty = context.flow.dirty.lock();
-        let there = dirty.iter().filter_map(|(chunk, _)| chunk.upgrade());
-        there.collect()
-    };
-    for chunk in dirty {
+    for chunk in context.flow.dirty_chunks() {
         let is_full = || {
             let funk = chunk.view.load_full().funk.clone();
             funk.is_guarded() && funk.has_sorted_runs(stop)

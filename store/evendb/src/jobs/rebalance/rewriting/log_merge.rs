@@ -118,11 +118,7 @@ pub(crate) fn mergeable_bytes(context: &JobContext<'_>, chunk: &Chunk, view: &Vi
 /// checkpoint adds one to each. Workers keep logs shorter than this. If puts are faster than the
 /// workers, puts wait for this merge.
 pub(crate) fn merge_longest(context: &JobContext<'_>) -> Result<()> {
-    let mut longest: Vec<_> = {
-        let dirty = context.flow.dirty.lock();
-        let there = dirty.iter().filter_map(|(chunk, _)| chunk.upgrade());
-        there.collect()
-    };
+    let mut longest = context.flow.dirty_chunks();
     longest.retain(|chunk| {
         let view = chunk.view.load_full();
         let limits = context.memory.log_runs(chunk, &view);

@@ -5,7 +5,7 @@
 //! checkpoint does ([`crate::checkpoint`]).
 
 use crate::chunk::Chunk;
-use crate::sync::{Condvar, Mutex, Weak};
+use crate::sync::{Arc, Condvar, Mutex, Weak};
 
 /// See the module.
 pub(crate) struct Flow {
@@ -35,6 +35,13 @@ impl Flow {
             run_cleared: Condvar::new(),
             run_mutex: Mutex::new(()),
         }
+    }
+
+    /// The dirty chunks that have not been replaced.
+    pub(crate) fn dirty_chunks(&self) -> Vec<Arc<Chunk>> {
+        let dirty = self.dirty.lock();
+        let there = dirty.iter().filter_map(|(chunk, _)| chunk.upgrade());
+        there.collect()
     }
 
     /// Wakes all threads that wait for a checkpoint or a run.

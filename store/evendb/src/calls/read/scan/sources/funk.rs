@@ -67,17 +67,12 @@ struct Spread {
 
 impl Spread {
     fn of(funk: &Funk, span: &FillSpan<'_>) -> Spread {
-        let (mut entries, mut bytes_all) = (0, 0);
-        for table in funk.tables() {
-            entries += table.part.meta.entries;
-            bytes_all += table.part.meta.data_bytes;
-        }
-        let records_all = u64::max(entries, 1);
+        let records_all = u64::max(funk.sums.records, 1);
         Spread {
             direction: span.direction,
             records_wanted: span.records_max as u64,
             records_all,
-            record_bytes: bytes_all / records_all,
+            record_bytes: funk.sums.data_bytes / records_all,
             pages_max: (span.block_bytes_max / PAGE_BYTES).clamp(1, READAHEAD_PAGES_MAX),
         }
     }
@@ -133,13 +128,10 @@ impl FunkScan {
             .filter(|table| table.part.meta.max_version >= least)
             .map(|table| (table, spread.reads(table.part.meta.data_bytes)))
             .collect();
-        let reads = |chain: &[Arc<TableHandle>]| {
-            let bytes = chain.iter().map(|table| table.part.meta.data_bytes);
-            spread.reads(bytes.sum())
-        };
         let chains: SmallVec<[_; 1]> = funk
             .chains()
-            .map(|chain| (first_of(chain, span), reads(chain)))
+            .zip(&funk.sums.of_chains)
+            .map(|(chain, &bytes)| (first_of(chain, span), spread.reads(bytes)))
             .collect();
         let below = chains.iter();
         let below: SmallVec<[_; 1]> = below
