@@ -244,6 +244,14 @@ fn a_watch_gives_what_a_filter_of_the_full_feed_gives() {
                 };
                 assert!(watch.next().is_none(), "from now on there is nothing");
                 watch = watch.since(&from).unwrap();
+                // A limit that no key has stands for the first key behind it.
+                let fit = |key: &[u8]| match key {
+                    [front @ .., last] if key.len() > 65_535 => {
+                        [&front[..65_534], &[last + 1]].concat()
+                    }
+                    key => key.to_vec(),
+                };
+                let (low, high) = (fit(&low), high.as_deref().map(fit));
                 for change in &all {
                     let part =
                         |write: &Seen| expected_of(write, keyspace.id(), &low, high.as_deref());
@@ -320,7 +328,13 @@ fn a_watch_goes_on_after_reopening() {
     for layout in LAYOUTS {
         for level in WITH_LOG {
             let mut vfs = SimVfs::new(7);
-            let mut db = on_sim(&vfs, layout, level).open(DIR).unwrap();
+            // Otherwise a power cut takes changes from the log that a checkpoint has.
+            let open = |vfs: &SimVfs| {
+                let options = on_sim(vfs, layout, level);
+                let keeping = options.advanced(|advanced| advanced.keep_changes_bytes(8 << 20));
+                keeping.open(DIR).unwrap()
+            };
+            let mut db = open(&vfs);
             let mut stored = db.position().unwrap().to_string();
             let mut unseen = Vec::new();
             for life in 0..8_u32 {
@@ -343,7 +357,7 @@ fn a_watch_goes_on_after_reopening() {
                         drop(db);
                     }
                 }
-                db = on_sim(&vfs, layout, level).open(DIR).unwrap();
+                db = open(&vfs);
                 let position: Position = stored.parse().unwrap();
                 let watch = db.default_keyspace().watch_prefix("a/").unwrap();
                 let mut watch = watch.since(&position).unwrap();

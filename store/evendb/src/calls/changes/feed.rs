@@ -140,6 +140,9 @@ impl Changes {
             ring.keep_for_readers();
         }
         take_inherited(engine)?;
+        if let Some(found) = &engine.log.history.found {
+            engine.log.history.look_further(found)?;
+        }
         check(engine, position)?;
         let mut changes = Changes {
             handle: handle.clone(),
@@ -353,7 +356,11 @@ pub(super) fn durable_only(engine: &Engine) -> bool {
 pub(super) fn readable_now(engine: &Engine, at: Lsn) -> Result<Lsn> {
     let log = &engine.log;
     let Some(ring) = &log.commit_log else {
-        return Ok(log.end().unwrap_or(at));
+        let end = log.end().unwrap_or(at);
+        return match &log.history.found {
+            Some(found) if end <= at => Ok(log.history.look_further(found)?),
+            _ => Ok(end),
+        };
     };
     let mut end = ring.readable(durable_only(engine));
     if end <= at {

@@ -16,14 +16,18 @@
 
 use super::change::Change;
 use super::feed::{Changes, Step, durable_only};
+use crate::engine::log::Found;
 use crate::error::Result;
 use crate::fork;
+use crate::sync::thread;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 /// The bytes of the log that one poll passes over before it lets other tasks of its thread run.
 const POLL_BYTES: u64 = 1 << 20;
+/// The longest pause between two looks for what another process writes.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 impl Changes {
     /// Waits for more changes: returns `true` once there is something to read, and `false` after
@@ -157,9 +161,10 @@ impl Changes {
         let engine = &self.handle.engine;
         engine.core.health.check_readable()?;
         let Some(ring) = &engine.log.commit_log else {
-            return match self.at < self.readable {
-                true => Ok(true),
-                false => self.check_more_comes().map(|()| false),
+            return match &engine.log.history.found {
+                _ if self.at < self.readable => Ok(true),
+                Some(found) => self.wait_beside(found, until),
+                None => self.check_more_comes().map(|()| false),
             };
         };
         let ended = || self.check_more_comes().is_err();
@@ -167,6 +172,24 @@ impl Changes {
             return Ok(true);
         }
         self.check_more_comes().map(|()| false)
+    }
+
+    /// Waits for what another process writes, by looking now and then.
+    fn wait_beside(&self, found: &Found, until: Option<Instant>) -> Result<bool> {
+        let engine = &self.handle.engine;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            engine.core.health.check_readable()?;
+            if engine.log.history.look_further(found)? > self.at {
+                return Ok(true);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            thread::sleep(left.map_or(pause, |left| pause.min(left)));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
     }
 
     /// An error says why nothing more will come.
