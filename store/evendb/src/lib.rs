@@ -104,9 +104,10 @@ pub use evendb_base::{maker, placement};
 #[doc(hidden)]
 pub use evendb_storage::vfs;
 
-/// The examples in README.md, docs/keys.md and docs/embedding.md compile.
+/// The examples in README.md, docs/changes.md, docs/keys.md and docs/embedding.md compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/changes.md")]
 #[doc = include_str!("../../../docs/keys.md")]
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Readme;

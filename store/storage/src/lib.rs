@@ -45,7 +45,7 @@ pub use ground::{codec, key_hash, random};
 use ground::{error, plant, types};
 
 #[cfg(unix)]
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Replaced, Result};
 #[cfg(unix)]
 pub use types::{
     APART_BYTES, Apart, EXPIRY_BYTES, EntryRef, Kind, NUMBER_MAX, TableId, Time, Version, expiry,

@@ -78,6 +78,9 @@ pub enum ErrorKind {
     WrongKey,
     /// A key was given for a database that is not encrypted. Nothing was touched.
     NotEncrypted,
+    /// This opening reads beside a process that writes, which has replaced what this one sees. Go on
+    /// from a newer moment (`Db::refresh`).
+    Stale,
     /// This process was forked from one that had a database open. Its copies of handles cannot be
     /// used; nothing was read or written, and the parent goes on.
     Forked,
@@ -205,6 +208,7 @@ impl From<evendb_storage::Error> for Error {
             evendb_storage::ErrorKind::TooManyFiles => ErrorKind::TooManyFiles,
             evendb_storage::ErrorKind::Corruption => ErrorKind::Corruption,
             evendb_storage::ErrorKind::Unsupported => ErrorKind::Unsupported,
+            evendb_storage::ErrorKind::Stale => ErrorKind::Stale,
             _ => ErrorKind::Io,
         };
         // Advice, for errors that have any.
@@ -224,6 +228,7 @@ impl From<evendb_storage::Error> for Error {
             ErrorKind::Unsupported => {
                 "; open it with the version of EvenDB that wrote it, or a newer one"
             }
+            ErrorKind::Stale => "; nothing is damaged: go on from a newer moment (Db::refresh)",
             _ => "",
         };
         Error(Arc::new(Inner {

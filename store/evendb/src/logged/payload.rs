@@ -166,7 +166,7 @@ impl<'a> Encoded<'a> {
 }
 
 /// One operation read back.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DecodedOp<'a> {
     pub(crate) kind: OpKind,
     pub(crate) keyspace: KeyspaceId,
@@ -194,27 +194,50 @@ pub(crate) struct ExtentName {
 
 /// The operations of an inline payload or of a value extent's contents; `None` if they make no
 /// sense.
-pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
-    let mut ops = Vec::new();
-    while !input.is_empty() {
-        let (kind, keyspace, key, value) = decode_op(&mut input)?;
-        let kind = kind_of(kind)?;
-        let makes_sense = match kind {
-            OpKind::One(Kind::Put | Kind::Delete) => true,
-            OpKind::One(kind) => kind.takes(value),
-            OpKind::RangeDelete => value.len() <= KEY_BYTES_MAX,
-        };
-        if !makes_sense {
+pub(crate) fn decode_ops(input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
+    each_op(input).collect()
+}
+
+/// The operations one by one; `None`, as the last item, if the rest makes no sense.
+pub(crate) fn each_op(mut input: &[u8]) -> impl Iterator<Item = Option<DecodedOp<'_>>> {
+    std::iter::from_fn(move || {
+        if input.is_empty() {
             return None;
         }
-        ops.push(DecodedOp {
-            kind,
-            keyspace,
-            key,
-            value,
-        });
-    }
-    Some(ops)
+        let op = sensible_op(&mut input);
+        if op.is_none() {
+            input = &[];
+        }
+        Some(op)
+    })
+}
+
+fn sensible_op<'a>(input: &mut &'a [u8]) -> Option<DecodedOp<'a>> {
+    let (kind, keyspace, key, value) = decode_op(input)?;
+    let kind = kind_of(kind)?;
+    let makes_sense = match kind {
+        OpKind::One(Kind::Put | Kind::Delete) => true,
+        OpKind::One(kind) => kind.takes(value),
+        OpKind::RangeDelete => value.len() <= KEY_BYTES_MAX,
+    };
+    makes_sense.then_some(DecodedOp {
+        kind,
+        keyspace,
+        key,
+        value,
+    })
+}
+
+/// Appends an operation; its value is given in two parts.
+pub(crate) fn push_op(out: &mut Vec<u8>, op: &DecodedOp<'_>, rest: &[u8]) {
+    let value_len = op.value.len() + rest.len();
+    out.push(kind_byte(op.kind));
+    out.extend_from_slice(&op.keyspace.0.to_le_bytes());
+    out.extend_from_slice(&(op.key.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(value_len as u32).to_le_bytes());
+    out.extend_from_slice(op.key);
+    out.extend_from_slice(op.value);
+    out.extend_from_slice(rest);
 }
 
 /// The next operation of any kind: the kind's byte, keyspace, key and value.
@@ -279,25 +302,19 @@ pub(crate) fn with_values<E>(
     }
     let mut out = Vec::with_capacity(payload.len());
     for op in &ops {
-        let (mut kind, mut prefix, mut value) = (op.kind, &op.value[..0], op.value);
-        let apart;
-        if let OpKind::One(own) = op.kind
-            && let Some(place) = place_of(op)
-        {
-            let Some(bytes) = read(&place)? else {
-                return Ok(WithValues::Gone);
-            };
-            apart = bytes;
-            kind = OpKind::One(own.in_place());
-            (prefix, value) = (&op.value[..own.prefix_bytes()], &apart);
-        }
-        out.push(kind_byte(kind));
-        out.extend_from_slice(&op.keyspace.0.to_le_bytes());
-        out.extend_from_slice(&(op.key.len() as u32).to_le_bytes());
-        out.extend_from_slice(&((prefix.len() + value.len()) as u32).to_le_bytes());
-        out.extend_from_slice(op.key);
-        out.extend_from_slice(prefix);
-        out.extend_from_slice(value);
+        let (OpKind::One(own), Some(place)) = (op.kind, place_of(op)) else {
+            push_op(&mut out, op, &[]);
+            continue;
+        };
+        let Some(bytes) = read(&place)? else {
+            return Ok(WithValues::Gone);
+        };
+        let in_place = DecodedOp {
+            kind: OpKind::One(own.in_place()),
+            value: &op.value[..own.prefix_bytes()],
+            ..*op
+        };
+        push_op(&mut out, &in_place, &bytes);
     }
     Ok(WithValues::Read(out))
 }

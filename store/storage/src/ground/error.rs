@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Corruption,
     /// The bytes are of a newer or foreign format.
     Unsupported,
+    /// Another process, which may write here, has replaced what this one saw.
+    Stale,
 }
 
 impl ErrorKind {
@@ -36,6 +38,19 @@ impl ErrorKind {
 pub fn is_out_of_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }
+
+/// The source of an [`io::Error`] that says that another process has replaced a file. An operation
+/// that fails with it is [`ErrorKind::Stale`].
+#[derive(Debug)]
+pub struct Replaced;
+
+impl fmt::Display for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the process that writes to it has replaced it")
+    }
+}
+
+impl std::error::Error for Replaced {}
 
 /// A failure of a storage part, with the file and offset it concerns.
 #[derive(Debug)]
@@ -53,6 +68,7 @@ impl Error {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
             _ if is_out_of_files(&source) => ErrorKind::TooManyFiles,
+            _ if source.get_ref().is_some_and(|inner| inner.is::<Replaced>()) => ErrorKind::Stale,
             _ => ErrorKind::Io,
         };
         Error {
@@ -104,6 +120,14 @@ impl Error {
         }
     }
 
+    /// Bytes at `offset` of `path` that another process has replaced.
+    pub fn stale(path: &Path, offset: u64, detail: impl Into<String>) -> Error {
+        Error {
+            kind: ErrorKind::Stale,
+            ..Error::corruption(path, offset, detail)
+        }
+    }
+
     /// A format this build cannot read.
     pub fn unsupported(path: &Path, detail: impl Into<String>) -> Error {
         Error {
@@ -136,6 +160,7 @@ impl fmt::Display for Error {
         match self.kind {
             ErrorKind::Corruption => write!(f, "corruption: {}", self.detail)?,
             ErrorKind::Unsupported => write!(f, "unsupported format: {}", self.detail)?,
+            ErrorKind::Stale => write!(f, "replaced meanwhile: {}", self.detail)?,
             ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::TooManyFiles => {
                 write!(f, "cannot {}", self.detail)?;
             }

@@ -154,6 +154,11 @@ pub trait File: Send + Sync + Debug + 'static {
     fn secrets(&self) -> Option<&Secrets> {
         None
     }
+    /// The error for bytes at `offset` that do not verify. It is damage, unless this process reads
+    /// beside another one that writes, which may have replaced them: [`Error::stale`].
+    fn unverified(&self, offset: u64, detail: &str) -> Error {
+        Error::corruption(self.path(), offset, detail)
+    }
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `data` at `offset`, and extends the file if needed.

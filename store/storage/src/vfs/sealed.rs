@@ -1,6 +1,7 @@
 //! Files that carry a database's secret to all code that reads and writes them.
 
 use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
+use crate::error::Error;
 use crate::sealing::Secrets;
 use std::ffi::OsString;
 use std::io;
@@ -99,6 +100,9 @@ impl File for SealedFile {
     }
     fn secrets(&self) -> Option<&Secrets> {
         Some(&self.secrets)
+    }
+    fn unverified(&self, offset: u64, detail: &str) -> Error {
+        self.inner.unverified(offset, detail)
     }
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.inner.read_at(buf, offset)

@@ -1,8 +1,8 @@
 //! The public handles: thin, each call is checked and handed down.
 
-pub(crate) mod changes;
 pub(crate) mod db;
 mod ends;
+mod following;
 mod keyspaces;
 mod size;
 pub(crate) mod snapshot;

@@ -6,10 +6,11 @@
 //! feed gives no more changes, and its position stays.
 
 use super::change::{Change, Place};
+use super::filter::Filter;
 use super::position::Position;
 use super::resume::{check, file_of, gone, is_before, life_at};
 use crate::checkpoint;
-use crate::commit_log::{LogRecord, Lsn, Passage, ReadBack, Segment};
+use crate::commit_log::{LogRecord, Lsn, Passage, ReadBack, Segment, Ticket};
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,28 +24,45 @@ use crate::sync::Arc;
 use crate::value_extents;
 use evendb_storage::{Apart, Error as StorageError, Kind, Version};
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
-/// The writes since a position, in the order of the commit log: see
-/// [`Db::changes_since`](crate::Db::changes_since).
+/// The writes since a position, in the order of the commit log: all of them
+/// ([`Db::changes_since`](crate::Db::changes_since)), or those to a key range
+/// ([`Keyspace::watch`](crate::Keyspace::watch)).
 ///
 /// As an iterator it ends at the current end of the changes, and continues when there are more;
-/// [`wait`](Self::wait) waits for them. It gives an error once, and then nothing;
-/// [`wait`](Self::wait) and [`next_blocking`](Self::next_blocking) give the error again.
+/// [`wait`](Self::wait), [`next_blocking`](Self::next_blocking) and
+/// [`next_async`](Self::next_async) wait for them. It gives an error once, and then nothing; the
+/// calls that wait give the error again.
+///
+/// It keeps the database open, as every handle does; [`Db::close`](crate::Db::close) ends it, and
+/// wakes what waits. It holds up no write and no part of the log.
 pub struct Changes {
-    handle: Arc<Handle>,
+    pub(super) handle: Arc<Handle>,
     reader: ReadBack,
     /// A file of kept changes, where the ring no longer holds the next change.
     kept: Option<KeptReader>,
     /// The position after the last change that was given.
     position: Position,
     /// The reader's place: at `position` or behind it.
-    at: Lsn,
+    pub(super) at: Lsn,
     /// The place up to which it may read.
-    readable: Lsn,
+    pub(super) readable: Lsn,
     /// Names of keyspaces by number; `None` for dropped keyspaces.
     names: HashMap<u32, Option<Arc<str>>>,
-    failure: Option<Error>,
+    /// The part that is given; `None` for all changes.
+    pub(super) filter: Option<Filter>,
+    /// The place of a task that waits.
+    pub(super) ticket: Ticket,
+    pub(super) failure: Option<Error>,
+}
+
+/// What a feed came to.
+pub(super) enum Step {
+    Change(Change),
+    /// It passed over many bytes, and there may be more.
+    Paused,
+    /// There is nothing more now.
+    End,
 }
 
 /// A record, copied out of the reader's buffer.
@@ -53,7 +71,8 @@ struct Taken {
     lsn: Lsn,
     end: Lsn,
     version: Version,
-    payload: Vec<u8>,
+    /// What of it the feed gives; `None` for nothing. The name of a value extent is always there.
+    payload: Option<Vec<u8>>,
 }
 
 /// The contents of the ring at a place.
@@ -65,25 +84,37 @@ enum FromRing {
 }
 
 impl Taken {
-    fn new(record: &LogRecord<'_>, life: &Segment) -> Taken {
+    fn new(record: &LogRecord<'_>, life: &Segment, filter: Option<&Filter>) -> Taken {
+        let filter = filter.filter(|_| payload::extent_of(record.payload).is_none());
         Taken {
             position: Position::new(life, record.version, (record.end, record.end)),
             lsn: record.lsn,
             end: record.end,
             version: record.version,
-            payload: record.payload.to_vec(),
+            payload: match filter {
+                Some(filter) => filter.cut(record.payload),
+                None => Some(record.payload.to_vec()),
+            },
         }
     }
 
-    fn kept(frame: Frame) -> Taken {
+    fn kept(frame: Frame, filter: Option<&Filter>) -> Taken {
         let life = (frame.epoch, frame.tag);
         Taken {
             position: Position::at(life, frame.version, frame.end),
             lsn: frame.lsn,
             end: frame.end,
             version: frame.version,
-            payload: frame.operations,
+            payload: given(frame.operations, filter),
         }
+    }
+}
+
+/// What a feed gives of operations.
+fn given(operations: Vec<u8>, filter: Option<&Filter>) -> Option<Vec<u8>> {
+    match filter {
+        Some(filter) => filter.cut(&operations),
+        None => Some(operations),
     }
 }
 
@@ -97,7 +128,11 @@ pub(super) fn take_inherited(engine: &Engine) -> Result<()> {
 }
 
 impl Changes {
-    pub(crate) fn since(handle: &Arc<Handle>, position: &Position) -> Result<Changes> {
+    pub(crate) fn begin(
+        handle: &Arc<Handle>,
+        position: &Position,
+        filter: Option<Filter>,
+    ) -> Result<Changes> {
         let engine = &handle.engine;
         let _inside = engine.core.health.enter()?;
         file_of(&engine.log)?;
@@ -105,6 +140,9 @@ impl Changes {
             ring.keep_for_readers();
         }
         take_inherited(engine)?;
+        if let Some(found) = &engine.log.history.found {
+            engine.log.history.look_further(found)?;
+        }
         check(engine, position)?;
         let mut changes = Changes {
             handle: handle.clone(),
@@ -114,6 +152,8 @@ impl Changes {
             at: position.from(),
             readable: Lsn(0),
             names: HashMap::new(),
+            filter,
+            ticket: Ticket::default(),
             failure: None,
         };
         // An error about the first change comes now, not later.
@@ -121,83 +161,73 @@ impl Changes {
         Ok(changes)
     }
 
-    /// The position after the last change that was given; at first the position at which the feed
-    /// began.
+    /// The position after the last change that was given or passed over; at first the position at
+    /// which the feed began. A consumer of a watch stores it now and then, also while nothing
+    /// comes: the log is used again, whether or not its changes touch the range.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// Waits for more changes: returns `true` once there is something to read, and `false` after
-    /// `timeout`. (It may then be no change: a write to a dropped keyspace.) Returns at once if
-    /// there is something already. A writer for which no reader waits pays nothing for this.
-    ///
-    /// # Errors
-    /// `ReadOnly` in a database that is open for reading only, where no change will come; `Closed`;
-    /// `Latched` if there is nothing and no write will come; and the feed's failure, again.
-    pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
-        self.wait_until(Instant::now().checked_add(timeout))
-    }
-
-    /// The next change; waits for it without a limit.
-    ///
-    /// # Errors
-    /// Like [`wait`](Self::wait) and [`Db::changes_since`](crate::Db::changes_since).
-    pub fn next_blocking(&mut self) -> Result<Change> {
-        loop {
-            self.check_failure()?;
-            if let Some(change) = self.next() {
-                return change;
-            }
-            self.wait_until(None)?;
-        }
-    }
-
-    fn check_failure(&self) -> Result<()> {
-        match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(()),
-        }
-    }
-
-    fn wait_until(&mut self, until: Option<Instant>) -> Result<bool> {
-        self.check_failure()?;
-        let engine = &self.handle.engine;
-        let health = &engine.core.health;
-        health.check_readable()?;
-        let Some(ring) = &engine.log.commit_log else {
-            return match self.at < self.readable {
-                true => Ok(true),
-                // The error says why nothing more comes.
-                false => health.check_writable().map(|()| false),
-            };
+    /// The bytes of the commit log between the feed's position and the end of what it may give: how
+    /// far its consumer is behind, with what a watch will pass over. A feed that comes to be as far
+    /// behind as the log is long ([`Advanced::commit_log_bytes`](crate::Advanced::commit_log_bytes))
+    /// has lost its position, unless changes are
+    /// [kept](crate::Advanced::keep_changes_bytes): it holds the log up for nobody.
+    pub fn lag(&self) -> u64 {
+        let log = &self.handle.engine.log;
+        let end = match &log.commit_log {
+            Some(ring) => Some(ring.readable(durable_only(&self.handle.engine))),
+            None => log.end(),
         };
-        let ended = || health.is_closed() || health.failure().is_some();
-        if ring.wait_beyond(self.at, durable_only(engine), until, &ended) {
-            return Ok(true);
-        }
-        health.check_readable()?;
-        health.check_healthy()?;
-        Ok(false)
+        end.map_or(0, |end| end.0.saturating_sub(self.at.0))
     }
 
-    fn try_next(&mut self) -> Result<Option<Change>> {
+    /// The same feed or watch, from another position on.
+    ///
+    /// # Errors
+    /// The errors of [`Db::changes_since`](crate::Db::changes_since).
+    pub fn since(mut self, position: &Position) -> Result<Changes> {
+        let (handle, filter) = (self.handle.clone(), self.filter.take());
+        let engine = &handle.engine;
+        let since = || Changes::begin(&handle, position, filter);
+        engine.core.recording.other("changes_since", since)
+    }
+
+    /// Goes on to the next change, past at most about `left` bytes of the log that it does not
+    /// give.
+    pub(super) fn step(&mut self, left: &mut u64) -> Result<Step> {
         let handle = self.handle.clone();
         let _inside = handle.engine.core.health.enter()?;
+        if let Some(filter) = &self.filter {
+            filter.check()?;
+        }
         while let Some(taken) = self.take_record()? {
             let (end, position) = (taken.end, taken.position);
+            let bytes = end.0.saturating_sub(taken.lsn.0);
             if is_before(&self.position, taken.version, end) {
                 self.at = end;
-                continue;
+            } else {
+                let change = self.change_of(taken)?;
+                // A change without remaining writes counts as given all the same.
+                self.at = end;
+                self.position = position;
+                if let Some(change) = change {
+                    return Ok(Step::Change(change));
+                }
             }
-            let change = self.change_of(taken)?;
-            // A change without remaining writes counts as given all the same.
-            self.at = end;
-            self.position = position;
-            if change.is_some() {
-                return Ok(change);
+            *left = left.saturating_sub(bytes);
+            if *left == 0 {
+                return Ok(Step::Paused);
             }
         }
-        Ok(None)
+        Ok(Step::End)
+    }
+
+    /// Notes the error that ends the feed.
+    pub(super) fn note_failure(&mut self, error: &Error) {
+        if error.kind() != ErrorKind::Forked {
+            self.failure = Some(error.clone());
+        }
     }
 
     /// Checks that the next change can be read, without giving it.
@@ -222,7 +252,7 @@ impl Changes {
             }
             if let Some(reader) = &mut self.kept {
                 match reader.next(self.at)? {
-                    Some(frame) => return Ok(Some(Taken::kept(frame))),
+                    Some(frame) => return Ok(Some(Taken::kept(frame, self.filter.as_ref()))),
                     None => {
                         self.at = self.at.max(reader.end());
                         self.kept = None;
@@ -259,7 +289,9 @@ impl Changes {
             .reader
             .next(file, history.capacity, log, self.at, limit, life)?;
         Ok(match found {
-            Passage::Record(record) => FromRing::Record(Taken::new(&record, life)),
+            Passage::Record(record) => {
+                FromRing::Record(Taken::new(&record, life, self.filter.as_ref()))
+            }
             Passage::End => FromRing::End(limit),
             Passage::Overwritten => FromRing::Gone("the log has gone round"),
             Passage::Foreign => {
@@ -269,14 +301,18 @@ impl Changes {
         })
     }
 
-    /// The writes of a record that are left; `None` if all its keyspaces were dropped.
+    /// The writes of a record that are left; `None` if all its keyspaces were dropped, or if none
+    /// touches the range of a watch.
     fn change_of(&mut self, taken: Taken) -> Result<Option<Change>> {
         let (position, lsn, end) = (taken.position, taken.lsn, taken.end);
-        let extent = match payload::extent_of(&taken.payload) {
-            Some(name) => Some(read_extent(&self.handle.engine, (lsn, end), &name)?),
-            None => None,
+        let mut payload = taken.payload;
+        if let Some(name) = payload.as_deref().and_then(payload::extent_of) {
+            let contents = read_extent(&self.handle.engine, (lsn, end), &name)?;
+            payload = given(contents, self.filter.as_ref());
+        }
+        let Some(payload) = payload else {
+            return Ok(None);
         };
-        let payload = extent.unwrap_or(taken.payload);
         let payload = in_place(&self.handle.engine, lsn, payload)?;
         let Some(places) = self.places_of(&payload) else {
             return Err(senseless(&self.handle.engine, lsn));
@@ -311,7 +347,7 @@ impl Changes {
 }
 
 /// Whether the feed gives only durable changes.
-fn durable_only(engine: &Engine) -> bool {
+pub(super) fn durable_only(engine: &Engine) -> bool {
     engine.core.options.durability == Durability::Sync
 }
 
@@ -320,7 +356,11 @@ fn durable_only(engine: &Engine) -> bool {
 pub(super) fn readable_now(engine: &Engine, at: Lsn) -> Result<Lsn> {
     let log = &engine.log;
     let Some(ring) = &log.commit_log else {
-        return Ok(log.end().unwrap_or(at));
+        let end = log.end().unwrap_or(at);
+        return match &log.history.found {
+            Some(found) if end <= at => Ok(log.history.look_further(found)?),
+            _ => Ok(end),
+        };
     };
     let mut end = ring.readable(durable_only(engine));
     if end <= at {
@@ -451,13 +491,15 @@ impl Iterator for Changes {
         if self.failure.is_some() {
             return None;
         }
-        let next = self.try_next();
-        if let Err(error) = &next
-            && error.kind() != ErrorKind::Forked
-        {
-            self.failure = Some(error.clone());
+        let mut no_limit = u64::MAX;
+        match self.step(&mut no_limit) {
+            Ok(Step::Change(change)) => Some(Ok(change)),
+            Ok(Step::Paused | Step::End) => None,
+            Err(error) => {
+                self.note_failure(&error);
+                Some(Err(error))
+            }
         }
-        next.transpose()
     }
 }
 

@@ -11,7 +11,8 @@
 //! * [`position`]: a place in the log, which names the life of the database and survives reopening.
 //! * [`oldest`]: the first position that is kept. [`resume`]: whether a feed can start at a
 //!   position, and the typed error if it cannot.
-//! * [`feed`]: the reader, and how it waits. [`change`]: the changes that it gives.
+//! * [`feed`]: the reader. [`waiting`]: how it waits, as a thread or as a task. [`change`]: the
+//!   changes that it gives. [`filter`]: the part that a watch gives.
 //!
 //! Contract:
 //! * **Order.** The order is the log's order. Versions never fall along it: a put appends its
@@ -47,14 +48,17 @@
 
 mod change;
 mod feed;
+mod filter;
 mod oldest;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod planted;
 mod position;
 mod resume;
+mod waiting;
 
 pub use change::{Change, Operands, Write, Writes};
 pub use feed::Changes;
+pub(crate) use filter::Filter;
 pub(crate) use oldest::oldest_position;
 pub use position::Position;
 pub(crate) use resume::position_of;

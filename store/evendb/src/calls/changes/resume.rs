@@ -18,7 +18,7 @@
 use super::position::Position;
 use crate::commit_log::{Lsn, Segment};
 use crate::engine::Engine;
-use crate::engine::log::{History, Log};
+use crate::engine::log::{Found, History, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::moment::Moment;
 use crate::version::clock::last_version_of;
@@ -58,6 +58,9 @@ pub(super) fn life_at(history: &History, at: Lsn) -> Option<&Segment> {
 pub(crate) fn position_of(moment: &Moment) -> Result<Position> {
     let log = &moment.engine().log;
     file_of(log)?;
+    if let Some(found) = &log.history.found {
+        return position_beside(moment.engine(), found);
+    }
     if let Some(ring) = &log.commit_log {
         ring.keep_for_readers();
     }
@@ -66,6 +69,29 @@ pub(crate) fn position_of(moment: &Moment) -> Result<Position> {
         return Err(Error::new(ErrorKind::Unsupported, message));
     };
     Ok(Position::new(life, moment.version(), span))
+}
+
+/// The position of what a reader beside the writer sees: it has the records of completed
+/// checkpoints. Some of them lie behind the place where a replay would begin, and in front of the
+/// log's end when the manifest was written.
+fn position_beside(engine: &Engine, found: &Found) -> Result<Position> {
+    let history = &engine.log.history;
+    let end = history.look_further(found)?;
+    let from = history.replayed.0;
+    let Some(life) = life_at(history, from).or(history.lives.last()) else {
+        return Err(gone(engine, "no life wrote a log"));
+    };
+    let from = from.max(life.start);
+    let until = life
+        .closed_at
+        .map_or(end, |closed| end.min(closed))
+        .max(from);
+    let completed = *engine.flow.completed.lock();
+    Ok(Position::new(
+        life,
+        last_version_of(completed),
+        (from, until),
+    ))
 }
 
 /// The oldest position that is certainly kept: the begin of the kept changes, or else the place
@@ -146,6 +172,10 @@ pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
         Some(closed) => closed,
         None => log.end().unwrap_or(life.start),
     };
+    if position.until > end && log.history.found.is_some() && life.closed_at.is_none() {
+        let message = "the position lies behind what the writer's process has written to the log's file so far";
+        return Err(Error::new(ErrorKind::Stale, message));
+    }
     if position.until > end {
         return Err(lost(
             "a crash took back what lies before the position, or the database is an older copy or a \

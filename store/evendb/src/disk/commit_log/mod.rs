@@ -35,6 +35,7 @@ mod writing;
 
 pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
+pub(crate) use follow::Ticket;
 pub(crate) use read_back::{Passage, ReadBack};
 pub(crate) use record::LogRecord;
 #[cfg(feature = "fuzzing")]
@@ -85,6 +86,8 @@ pub(crate) enum LogPlant {
     NoHandOver,
     /// P-count: a reader that waits counts itself without the ring latch.
     CountsOutside,
+    /// P-blind: a task that waits does not look again after it has left its waker.
+    RegistersBlindly,
     /// P-copy: a reader does not look whether its copy was overwritten.
     NoLookBack,
     /// P50: an encrypted record's nonce is its place in the file, which comes again in every lap.

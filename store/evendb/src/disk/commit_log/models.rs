@@ -323,3 +323,119 @@ fn loom_l12_no_reader_waits_for_what_is_there() {
 fn loom_l12_a_reader_that_counts_outside_is_caught() {
     check(|| wait_for_more(Writing::Mapped, LogPlant::CountsOutside, false));
 }
+
+/// A task that polls until it is ready, and sleeps while it was not woken.
+fn poll_until_ready(log: &CommitLog, durable_only: bool, ended: &dyn Fn() -> bool) -> bool {
+    let woken = Arc::new(Woken::default());
+    let waker = std::task::Waker::from(Arc::clone(&woken));
+    let mut ticket = Ticket::default();
+    loop {
+        let polled = log.poll_beyond(Lsn(0), durable_only, ended, &mut ticket, &waker);
+        if let std::task::Poll::Ready(more) = polled {
+            return more;
+        }
+        woken.sleep();
+    }
+}
+
+/// Whether a task was woken, and its thread.
+#[derive(Default)]
+struct Woken {
+    is_woken: crate::sync::Mutex<bool>,
+    changed: crate::sync::Condvar,
+}
+
+impl Woken {
+    fn sleep(&self) {
+        let mut woken = self.is_woken.lock();
+        while !*woken {
+            self.changed.wait(&mut woken);
+        }
+        *woken = false;
+    }
+}
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Woken>) {
+        *self.is_woken.lock() = true;
+        self.changed.notify_all();
+    }
+}
+
+/// As `wait_for_more`, with a task. When it is ready, nothing of it is left at the gate.
+fn poll_for_more(writing: Writing, plant: LogPlant, ends: bool) {
+    let file = TestFile::new(CAPACITY_MIN);
+    let log = open(&file, writing, plant);
+    let ended = Arc::new(crate::sync::atomic::AtomicBool::new(false));
+    let durable_only = writing == Writing::Gathered;
+    let reading = {
+        let (log, ended) = (Arc::clone(&log), Arc::clone(&ended));
+        thread::spawn(move || {
+            let is_ended = || ended.load(crate::sync::atomic::Ordering::Acquire);
+            assert_eq!(poll_until_ready(&log, durable_only, &is_ended), !ends);
+        })
+    };
+    if ends {
+        ended.store(true, crate::sync::atomic::Ordering::Release);
+        log.wake_all_followers();
+    } else {
+        let end = log.append(Version(1), &[b"payload"]).unwrap();
+        log.wake_followers();
+        if durable_only {
+            log.wait_durable(end).unwrap();
+        }
+    }
+    reading.join().unwrap();
+    assert_eq!(log.counted_followers(), 0, "a reader stays counted");
+}
+
+#[test]
+fn loom_l12_no_task_sleeps_for_ever() {
+    for writing in [Writing::Mapped, Writing::Gathered] {
+        check(move || poll_for_more(writing, LogPlant::Nothing, false));
+    }
+    check(|| poll_for_more(Writing::Mapped, LogPlant::Nothing, true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_l12_a_task_that_registers_blindly_is_caught() {
+    check(|| poll_for_more(Writing::Mapped, LogPlant::RegistersBlindly, false));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_l12_a_task_that_counts_outside_is_caught() {
+    check(|| poll_for_more(Writing::Mapped, LogPlant::CountsOutside, false));
+}
+
+/// A task that was woken, or is being woken, ends without a further look; another one goes on to
+/// wait, and is woken by the same append. No count is lost and none is left.
+fn a_woken_task_ends() {
+    let file = TestFile::new(CAPACITY_MIN);
+    let log = open(&file, Writing::Mapped, LogPlant::Nothing);
+    let ending = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || {
+            let mut ticket = Ticket::default();
+            let waker = std::task::Waker::noop();
+            let polled = log.poll_beyond(Lsn(0), false, &|| false, &mut ticket, waker);
+            drop(polled);
+            log.forget_task(&mut ticket);
+        })
+    };
+    let reading = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || assert!(poll_until_ready(&log, false, &|| false)))
+    };
+    log.append(Version(1), &[b"payload"]).unwrap();
+    log.wake_followers();
+    ending.join().unwrap();
+    reading.join().unwrap();
+    assert_eq!(log.counted_followers(), 0, "a count is lost, or left");
+}
+
+#[test]
+fn loom_l12_a_task_that_ends_keeps_no_other_asleep() {
+    check(a_woken_task_ends);
+}

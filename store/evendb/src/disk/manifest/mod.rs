@@ -7,9 +7,10 @@
 //! ```
 //!
 //! [`edit`] is the codec, with `fields` below it; [`state`] the sum of the edits, [`writer`] the
-//! file, [`current`] the file `CURRENT`. The order of edits is the order of
+//! file, [`current`] the file `CURRENT`, [`beside`] who reads them beside the writer. The order of edits is the order of
 //! [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
 
+pub(crate) mod beside;
 pub(crate) mod current;
 pub(crate) mod edit;
 pub(crate) mod epochs;

@@ -26,7 +26,7 @@ use crate::value_files::{NeededByTable, ValueFiles};
 use container::Container;
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs, open_among_many};
-use evendb_storage::{Error, TableId, Version};
+use evendb_storage::{TableId, Version};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -288,13 +288,11 @@ impl TableHandle {
             }
             Place::Extent { offset } => (self.shared.container.file(), offset, None),
         };
-        let path = file.path().to_owned();
         let (len, id) = (self.part.meta.len, self.part.table);
-        let table = Table::open_by_tail(file, offset, len, id, self.tail_bytes())?;
+        let table = Table::open_by_tail(file.clone(), offset, len, id, self.tail_bytes())?;
         if table.meta().checksum != self.part.meta.checksum {
-            return Err(
-                Error::corruption(&path, offset, "not the table the manifest names").into(),
-            );
+            let what = "not the table the manifest names";
+            return Err(file.unverified(offset, what).into());
         }
         let table = match self.part.version_of_rows(table.meta()) {
             Some(_) => table.with_version(self.max_version()),

@@ -24,7 +24,7 @@ pub(crate) fn read_value(file: &dyn File, path: &Path, apart: &Apart) -> Result<
 
 /// Like [`read_value`], in its stored form.
 pub(crate) fn read_stored(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
-    let damaged = |detail| Error::corruption(path, apart.offset, detail);
+    let damaged = |detail| file.unverified(apart.offset, detail);
     let is_long = apart.len >= LONG_BYTES;
     // An unverified length must not make the memory run out.
     if is_long {

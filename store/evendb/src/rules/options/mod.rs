@@ -68,6 +68,8 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
+    /// The opening reads beside a writer; then it is read-only, too.
+    pub(crate) beside_writer: bool,
     pub(crate) accept_log_loss: bool,
     pub(crate) compression: Compression,
     pub(crate) layout: Layout,
@@ -114,6 +116,7 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            beside_writer: false,
             accept_log_loss: false,
             compression: Compression::None,
             layout: Layout::Chunks,

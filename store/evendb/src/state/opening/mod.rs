@@ -33,6 +33,7 @@ use crate::files::{COMMIT_LOG, CURRENT, HEAT, LOCK, STATS};
 use crate::full_disk::{self, Ballast, FullDisk, Need};
 use crate::kept_changes::KeptChanges;
 use crate::key_locks::KeyLocks;
+use crate::manifest::beside::Beside;
 use crate::manifest::edit::{Change, EpochRecord};
 use crate::manifest::epochs;
 use crate::manifest::state::{EPOCH_MAX, ManifestState};
@@ -58,6 +59,7 @@ use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Versi
 use replay::Replay;
 use std::path::{Path, PathBuf};
 
+mod beside;
 mod creation;
 mod damage;
 pub(crate) mod destroy;
@@ -76,6 +78,9 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
 pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let vfs = options.vfs.clone();
     let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
+    if options.beside_writer {
+        return open_beside_writer(dir, options);
+    }
     let exists = vfs
         .exists(&dir.join(CURRENT))
         .map_err(io(&dir, "look for the database"))?;
@@ -114,6 +119,22 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     }
 }
 
+/// Opens the database in `dir` without its lock.
+fn open_beside_writer(dir: PathBuf, options: Options) -> Result<Engine> {
+    let exists = options.vfs.exists(&dir.join(CURRENT));
+    let exists = exists.map_err(io(&dir, "look for the database"))?;
+    maker::check(&*options.vfs, &dir)?;
+    if !exists {
+        directory::check_vacant(&*options.vfs, &dir, Wish::Read)?;
+    }
+    beside::open(&dir, &options, &|vfs, beside| {
+        let provider = options.advanced.encryption.as_ref();
+        let vfs = encryption::find(&vfs, &dir, provider)?;
+        let options = options.clone();
+        Opening::new(vfs, dir.clone(), options, None, Some(beside))?.run(&mut None)
+    })
+}
+
 /// Locks the directory, and opens the database or creates it. After an error the caller still has
 /// the lock.
 fn open_locked(
@@ -146,7 +167,7 @@ fn open_locked(
             (vfs, Some(manifest))
         }
     };
-    Opening::new(vfs, dir, options, manifest)?.run(&mut locked.guard)
+    Opening::new(vfs, dir, options, manifest, None)?.run(&mut locked.guard)
 }
 
 /// The state of an opening.
@@ -161,6 +182,8 @@ struct Opening {
     /// The end was clean: the commit log has no records.
     closed: bool,
     ring: Option<Arc<dyn File>>,
+    /// The opening reads beside a writer.
+    beside: Option<Arc<Beside>>,
 }
 
 impl Opening {
@@ -169,6 +192,7 @@ impl Opening {
         dir: PathBuf,
         options: Options,
         created: Option<Manifest>,
+        beside: Option<Arc<Beside>>,
     ) -> Result<Opening> {
         let found = match &created {
             Some(manifest) => writer::FoundManifest {
@@ -179,6 +203,9 @@ impl Opening {
             },
             None => writer::load(&*vfs, &dir)?,
         };
+        if let Some(beside) = &beside {
+            beside.begin(&found);
+        }
         let ring = match found.state.ring_bytes {
             0 => None,
             bytes => {
@@ -204,13 +231,17 @@ impl Opening {
             manifest_end: found.end,
             closed: found.closed,
             ring,
+            beside,
         })
     }
 
     /// Takes the lock only when nothing can fail any more.
     fn run(mut self, lock: &mut Option<Box<dyn LockGuard>>) -> Result<Engine> {
         let choices = self.keyspace_options()?;
-        let replay = self.scan_commit_log()?;
+        let replay = match self.beside {
+            Some(_) => self.look_at_commit_log(),
+            None => self.scan_commit_log()?,
+        };
         let epoch = self.next_epoch(&replay)?;
         let version = Version((replay.checkpoint_max + 1) << CHECKPOINT_SHIFT);
         let container = self.open_container()?;
@@ -224,7 +255,10 @@ impl Opening {
         let checkpoint = checkpoint_of(version);
         let row_tags = Arc::new(RowTags::default());
         let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint, &row_tags)?;
-        let (dirty, version, timed) = self.apply(&replay, version, &catalog, ledger)?;
+        let (dirty, version, timed) = match self.beside {
+            Some(_) => (Vec::new(), version, false),
+            None => self.apply(&replay, version, &catalog, ledger)?,
+        };
         if !self.options.read_only {
             self.take_over(&replay, &log, &admission)?;
         }
@@ -378,6 +412,7 @@ impl Opening {
             lives = epochs::with_next(lives, epoch);
         }
         let kept = match &self.ring {
+            _ if self.beside.is_some() => None,
             None => None,
             Some(_) => Some(KeptChanges::open(
                 self.vfs.clone(),
@@ -394,6 +429,7 @@ impl Opening {
             lives,
             replayed: (self.state.replay_from, replay.end),
             read_only: self.options.read_only,
+            found: self.found(),
         };
         Ok(Log {
             history,

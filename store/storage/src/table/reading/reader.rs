@@ -94,7 +94,7 @@ impl Table {
         tail_bytes: u64,
     ) -> Result<Table> {
         let corrupt = |relative: u64, malformed: Malformed| {
-            Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)
+            file.unverified(offset.saturating_add(relative), malformed.0)
         };
         if len < FOOTER_BYTES as u64 || offset.checked_add(len).is_none() {
             return Err(corrupt(0, Malformed("table too short for a footer")));
@@ -432,7 +432,7 @@ impl Table {
 fn refuse(file: &dyn File, offset: u64, malformed: Malformed) -> Error {
     match [UNKNOWN_KIND, NEEDS_ZSTD, NEEDS_KEY].contains(&malformed) {
         true => Error::unsupported(file.path(), malformed.0),
-        false => Error::corruption(file.path(), offset, malformed.0),
+        false => file.unverified(offset, malformed.0),
     }
 }
 

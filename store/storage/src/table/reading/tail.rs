@@ -55,7 +55,7 @@ pub(super) fn read_tail(
     tail_bytes: u64,
 ) -> Result<(Footer, Vec<u8>, u64)> {
     let corrupt = |relative: u64, malformed: Malformed| {
-        Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)
+        file.unverified(offset.saturating_add(relative), malformed.0)
     };
     let first = tail_bytes.clamp(FOOTER_BYTES as u64, TAIL_BYTES);
     let mut tail = vec![0; len.min(first) as usize];
@@ -92,9 +92,7 @@ pub(super) fn read_tail(
 /// Fills all of `buffer`. A file that ends before is corrupt, not unreadable.
 pub(super) fn read_at(file: &dyn File, buffer: &mut [u8], offset: u64) -> Result<()> {
     read_exact_at(file, buffer, offset).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Error::corruption(file.path(), offset, "file ends within a table")
-        }
+        io::ErrorKind::UnexpectedEof => file.unverified(offset, "file ends within a table"),
         _ => Error::io(file.path(), "read table", error),
     })
 }

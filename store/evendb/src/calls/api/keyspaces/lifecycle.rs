@@ -50,7 +50,7 @@ pub(crate) fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     // First: what was put earlier is durable before the removal.
     worker::persist(engine)?;
     // No checkpoint may run meanwhile: it could name a chunk that is no longer there.
-    let _no_checkpoint = engine.flow.checkpoint_mutex.lock();
+    let no_checkpoint = engine.flow.checkpoint_mutex.lock();
     let mut catalog = engine.catalog.lock();
     let Some(keyspace) = catalog.get(name).cloned() else {
         let message = format!("there is no keyspace {name:?}");
@@ -89,6 +89,12 @@ pub(crate) fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     engine.core.choices.set(keyspace.id, KeyspaceOptions::new());
     engine.disk.tables.registry().release(tables);
     drop(keyspace);
+    drop(catalog);
+    drop(no_checkpoint);
+    // Watches of the keyspace end. No lock is held: wakers are code of the application.
+    if let Some(log) = &engine.log.commit_log {
+        log.wake_all_followers();
+    }
     engine.work.stir();
     Ok(())
 }

@@ -12,6 +12,14 @@
 //! reader meet at the gate. While no reader waits, an append costs one relaxed load for all of
 //! this.
 //!
+//! A reader that waits is a thread at the gate, or a task whose [`Waker`] is kept there under a
+//! [`Ticket`]. A task counts itself, leaves its waker at the gate, and looks again after that. If
+//! the other thread comes to the gate first, its move comes before the look; else it finds the
+//! waker. A wake-up is for all: it takes every waker, so a task that was woken and then dropped
+//! keeps no other task asleep. Each waker at the gate is counted once; who takes it from the gate
+//! takes back its count. Wakers run, and are dropped, while no lock of this file is held: they are
+//! code of the application, which may drop a reader.
+//!
 //! From the first reader on, gathered records that a checkpoint makes durable are not forgotten
 //! ([`CommitLog::keep_for_readers`]): they go to the file all the same, with the next group or by
 //! [`CommitLog::write_out`].
@@ -25,6 +33,9 @@ use crate::options::Writing;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 use evendb_storage::Error;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 /// State that readers and appenders share.
@@ -32,7 +43,7 @@ pub(crate) struct Followers {
     /// The number of waiting readers. Raised under the ring latch; read Relaxed by threads that
     /// have held it since.
     waiting: AtomicUsize,
-    gate: Mutex<()>,
+    gate: Mutex<Tasks>,
     more: Condvar,
     /// Whether gathered records are kept for readers. Relaxed: a reader that comes late finds less.
     keeps: AtomicBool,
@@ -41,11 +52,24 @@ pub(crate) struct Followers {
     written: AtomicU64,
 }
 
+/// The tasks that wait.
+#[derive(Default)]
+struct Tasks {
+    wakers: BTreeMap<u64, Waker>,
+    /// The number of tickets that were given.
+    tickets: u64,
+}
+
+/// A task's place among the waiting tasks. The default is no place: it gets one when it first
+/// waits. [`CommitLog::forget_task`] ends what it may still have at the gate.
+#[derive(Default)]
+pub(crate) struct Ticket(Option<u64>);
+
 impl Followers {
     pub(crate) fn new(start: Lsn) -> Followers {
         Followers {
             waiting: AtomicUsize::new(0),
-            gate: Mutex::new(()),
+            gate: Mutex::new(Tasks::default()),
             more: Condvar::new(),
             keeps: AtomicBool::new(false),
             written: AtomicU64::new(start.0),
@@ -121,6 +145,83 @@ impl CommitLog {
         more
     }
 
+    /// What a look finds: `true` if there is something to read at or behind `at`, `false` if it
+    /// has ended, `None` if the reader is to wait.
+    fn look(&self, at: Lsn, durable_only: bool, ended: &dyn Fn() -> bool) -> Option<bool> {
+        // The reader itself writes out records that are durable and only gathered.
+        let end = match durable_only {
+            true => self.durable(),
+            false => self.readable(false),
+        };
+        match end > at {
+            true => Some(true),
+            false => ended().then_some(false),
+        }
+    }
+
+    /// As [`wait_beyond`](Self::wait_beyond), for a task: it is ready, or `waker` is woken once
+    /// when it may be. A later call with the same ticket replaces the waker.
+    pub(crate) fn poll_beyond(
+        &self,
+        at: Lsn,
+        durable_only: bool,
+        ended: &dyn Fn() -> bool,
+        ticket: &mut Ticket,
+        waker: &Waker,
+    ) -> Poll<bool> {
+        if let Some(more) = self.look(at, durable_only, ended) {
+            self.forget_task(ticket);
+            return Poll::Ready(more);
+        }
+        self.register(ticket, waker);
+        if self.is_planted(LogPlant::RegistersBlindly) {
+            return Poll::Pending;
+        }
+        match self.look(at, durable_only, ended) {
+            Some(more) => {
+                self.forget_task(ticket);
+                Poll::Ready(more)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Leaves a waker at the gate, counted.
+    fn register(&self, ticket: &mut Ticket, waker: &Waker) {
+        let mut waker = waker.clone();
+        if let Some(number) = ticket.0
+            && let Some(known) = self.followers.gate.lock().wakers.get_mut(&number)
+        {
+            // It is counted already, and was not woken since.
+            std::mem::swap(known, &mut waker);
+            return;
+        }
+        self.begin_waiting();
+        let mut tasks = self.followers.gate.lock();
+        let number = match ticket.0 {
+            Some(number) => number,
+            None => {
+                tasks.tickets += 1;
+                tasks.tickets
+            }
+        };
+        // Only the owner of a ticket adds its waker, so there was none.
+        tasks.wakers.insert(number, waker);
+        ticket.0 = Some(number);
+    }
+
+    /// Takes the task's waker from the gate, if it is still there. A reader that ends calls it.
+    pub(crate) fn forget_task(&self, ticket: &mut Ticket) {
+        let Some(number) = ticket.0.take() else {
+            return;
+        };
+        let waker = self.followers.gate.lock().wakers.remove(&number);
+        if waker.is_some() {
+            // Relaxed: a thread that reads it late makes one unneeded wake-up.
+            self.followers.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     fn wait_counted(
         &self,
         at: Lsn,
@@ -130,16 +231,8 @@ impl CommitLog {
     ) -> bool {
         let mut gate = self.followers.gate.lock();
         loop {
-            // The reader itself writes out records that are durable and only gathered.
-            let end = match durable_only {
-                true => self.durable(),
-                false => self.readable(false),
-            };
-            if end > at {
-                return true;
-            }
-            if ended() {
-                return false;
+            if let Some(more) = self.look(at, durable_only, ended) {
+                return more;
             }
             match until {
                 None => self.followers.more.wait(&mut gate),
@@ -174,8 +267,22 @@ impl CommitLog {
     /// Wakes readers, whether or not it is known that one waits.
     #[cold]
     pub(crate) fn wake_all_followers(&self) {
-        // A reader that found nothing new under the gate is waiting by now.
-        drop(self.followers.gate.lock());
+        // A thread that found nothing new under the gate is waiting by now.
+        let wakers = std::mem::take(&mut self.followers.gate.lock().wakers);
         self.followers.more.notify_all();
+        self.followers
+            .waiting
+            .fetch_sub(wakers.len(), Ordering::Relaxed);
+        for waker in wakers.into_values() {
+            // A waker that panics harms neither the write that has been made nor other tasks. Its
+            // message is on standard error.
+            drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+        }
+    }
+
+    /// The number of counted readers.
+    #[cfg(test)]
+    pub(crate) fn counted_followers(&self) -> usize {
+        self.followers.waiting.load(Ordering::Relaxed)
     }
 }

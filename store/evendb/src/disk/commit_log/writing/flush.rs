@@ -349,7 +349,6 @@ impl CommitLog {
         }
         let has_ended = state.error.is_some();
         drop(state);
-        self.wake_followers();
         // Each wake-up is a system call. A leader in between may have woken one of these members to
         // lead, and that member does not lead: in that case this wakes another thread to lead.
         if members > 0 {
@@ -358,6 +357,8 @@ impl CommitLog {
         if has_ended {
             self.syncing.rested.notify_all();
         }
+        // Last, because wakers of tasks are code of the application.
+        self.wake_followers();
     }
 
     /// Orders the caller after every thread that has raised `durable` so far, and before every

@@ -5,10 +5,12 @@
 
 use crate::commit_log::{self, CommitLog, Lsn, Segment};
 use crate::kept_changes::KeptChanges;
-use crate::sync::Arc;
+use crate::manifest::beside::Beside;
 use crate::sync::atomic::AtomicBool;
+use crate::sync::{Arc, Mutex};
 use crate::value_extents::ValueExtents;
 use evendb_storage::vfs::File;
+use evendb_storage::{Error, Result};
 
 /// See the module.
 pub(crate) struct Log {
@@ -46,6 +48,48 @@ pub(crate) struct History {
     pub(crate) read_only: bool,
     /// Changes that are kept longer than in the ring.
     pub(crate) kept: Option<KeptChanges>,
+    /// What is known of a log that another process writes.
+    pub(crate) found: Option<Found>,
+}
+
+/// A log that another process writes, as far as this one has read it.
+pub(crate) struct Found {
+    pub(crate) beside: Arc<Beside>,
+    /// The end of the records that verify.
+    pub(crate) end: Mutex<Lsn>,
+}
+
+impl History {
+    /// Looks how far the log goes that another process writes: the end of the records that verify.
+    /// A log that goes on in another life, or has gone round meanwhile, is `Stale`.
+    pub(crate) fn look_further(&self, found: &Found) -> Result<Lsn> {
+        let Some(file) = &self.file else {
+            return Ok(*found.end.lock());
+        };
+        let mut end = found.end.lock();
+        let known = *end;
+        let lives = self.lives.iter();
+        let lives = lives.filter(|life| life.closed_at.is_none_or(|closed| life.start < closed));
+        let lives: Vec<Segment> = lives.copied().collect();
+        let find = || commit_log::recover(&**file, self.capacity, known, &lives, &mut |_| Ok(()));
+        *end = find()?;
+        if *end > known {
+            return Ok(*end);
+        }
+        // Nothing more is there: it was not written yet, or something else was written over it.
+        let now = found.beside.look()?;
+        let last = self.lives.last().map_or(0, |life| life.epoch);
+        if now.replay_from > known || now.last_epoch > last {
+            // Unless both the records and their checkpoint came between the two looks.
+            *end = find()?;
+            if *end == known {
+                let (offset, detail) =
+                    (known.0 % self.capacity.max(1), "the log went on elsewhere");
+                return Err(Error::stale(file.path(), offset, detail));
+            }
+        }
+        Ok(*end)
+    }
 }
 
 impl Log {
@@ -61,7 +105,9 @@ impl Log {
         match &self.commit_log {
             Some(log) => Some(log.head()),
             None if self.history.read_only => {
-                self.history.file.as_ref().map(|_| self.history.replayed.1)
+                let found = self.history.found.as_ref();
+                let end = found.map_or(self.history.replayed.1, |found| *found.end.lock());
+                self.history.file.as_ref().map(|_| end)
             }
             None => None,
         }

@@ -43,7 +43,7 @@ impl Db {
     /// log (at the relaxed level); `InvalidArgument` for a position that nothing gave; `Io`,
     /// `Corruption`, `Closed`. The feed gives the same errors.
     pub fn changes_since(&self, position: &Position) -> Result<Changes> {
-        let since = || Changes::since(self.shared_handle(), position);
+        let since = || Changes::begin(self.shared_handle(), position, None);
         self.engine().core.recording.other("changes_since", since)
     }
 
