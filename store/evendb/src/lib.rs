@@ -81,7 +81,7 @@ pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStat
 pub use opening::destroy::destroy;
 pub use options::{
     Advanced, CompactionFilter, Compression, Durability, FilterDecision, GuardOptions,
-    KeyspaceOptions, Layout, LogSearch, Options,
+    KeyspaceOptions, Layout, LogSearch, OptionInfo, Options,
 };
 pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};
@@ -95,6 +95,10 @@ pub use evendb_keys as keys;
 /// For the lab's experiments alone: the paper's own design, which ours is measured against.
 #[doc(hidden)]
 pub use options::Departure;
+
+/// For the command: sizes and lengths of time as people write them.
+#[doc(hidden)]
+pub use options::forms;
 
 /// For the command: who made a database, and where no database may be made.
 #[doc(hidden)]

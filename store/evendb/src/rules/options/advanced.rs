@@ -5,10 +5,12 @@ use super::keyspace::{APART_LIMITS, BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
 use super::layout::GuardOptions;
 use super::{refuse, within};
 use crate::encryption::{KeyProvider, Provider};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::{SystemWallClock, WallClock};
 use evendb_base::directory_lock::LOCK_PATIENCE;
 use evendb_base::setters;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,10 +28,49 @@ pub enum LogSearch {
     },
 }
 
+/// Limits of these settings; both ends are allowed. Sizes are in bytes.
+pub(super) const CHUNK_BYTES_LIMITS: (u64, u64) = (256, 1 << 30);
+pub(super) const LOG_BYTES_LIMITS: (u64, u64) = (256, 1 << 40);
+pub(super) const COMMIT_LOG_LIMITS: (u64, u64) = (64 << 10, 1 << 40);
+pub(super) const KEEP_CHANGES_LIMITS: (u64, u64) = (64 << 10, 1 << 40);
+pub(super) const VALUE_FILE_LIMITS: (u64, u64) = (4 << 10, 1 << 40);
+pub(super) const LIVE_PERCENT_LIMITS: (u64, u64) = (0, 90);
+const SECTIONS_LIMITS: (u64, u64) = (1, 1024);
+
 impl LogSearch {
     /// The paper's partitioned Bloom filter with its default split factor of 16.
     pub const fn bloom() -> LogSearch {
         LogSearch::Bloom { split_factor: 16 }
+    }
+}
+
+/// As text it is `index`, `bloom` or `bloom:sections`.
+impl fmt::Display for LogSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogSearch::Index => f.write_str("index"),
+            LogSearch::Bloom { split_factor } => write!(f, "bloom:{split_factor}"),
+        }
+    }
+}
+
+impl FromStr for LogSearch {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<LogSearch> {
+        let sections = |text: &str| text.strip_prefix("bloom:")?.parse().ok();
+        match (text, sections(text)) {
+            ("index", _) => Ok(LogSearch::Index),
+            ("bloom", _) => Ok(LogSearch::bloom()),
+            (_, Some(split_factor)) => {
+                within("split_factor", split_factor as u64, SECTIONS_LIMITS)?;
+                Ok(LogSearch::Bloom { split_factor })
+            }
+            _ => {
+                let message = format!("{text:?} is no search: index, bloom or bloom:sections is");
+                Err(Error::new(ErrorKind::InvalidArgument, message))
+            }
+        }
     }
 }
 
@@ -335,36 +376,32 @@ impl Advanced {
             within("filter_bits_per_key", u64::from(bits), FILTER_BITS_LIMITS)?;
         }
         if let Some(bytes) = self.chunk_bytes {
-            within("chunk_bytes", bytes, (256, 1 << 30))?;
+            within("chunk_bytes", bytes, CHUNK_BYTES_LIMITS)?;
         }
         if let LogSearch::Bloom { split_factor } = self.log_search {
-            within("split_factor", split_factor as u64, (1, 1024))?;
+            within("split_factor", split_factor as u64, SECTIONS_LIMITS)?;
         }
         if let Some((without_munk, with_munk)) = self.log_bytes_limits {
-            within("log_bytes_limits", without_munk, (256, 1 << 40))?;
-            within("log_bytes_limits", with_munk, (256, 1 << 40))?;
+            within("log_bytes_limits", without_munk, LOG_BYTES_LIMITS)?;
+            within("log_bytes_limits", with_munk, LOG_BYTES_LIMITS)?;
         }
         if let Some(bytes) = self.commit_log_bytes {
-            within("commit_log_bytes", bytes, (64 << 10, 1 << 40))?;
+            within("commit_log_bytes", bytes, COMMIT_LOG_LIMITS)?;
         }
         if self.keep_changes_bytes != 0 {
             within(
                 "keep_changes_bytes",
                 self.keep_changes_bytes,
-                (64 << 10, 1 << 40),
+                KEEP_CHANGES_LIMITS,
             )?;
         }
         if let Some(bytes) = self.values_apart_from {
             within("values_apart_from", u64::from(bytes), APART_LIMITS)?;
         }
-        within(
-            "value_file_bytes",
-            self.value_file_bytes,
-            (4 << 10, 1 << 40),
-        )?;
+        within("value_file_bytes", self.value_file_bytes, VALUE_FILE_LIMITS)?;
         self.guards.check()?;
         let percent = u64::from(self.value_file_live_percent);
-        within("value_file_live_percent", percent, (0, 90))?;
+        within("value_file_live_percent", percent, LIVE_PERCENT_LIMITS)?;
         if let Some(files) = self.open_files_max {
             // A larger number than the process may have open would fail later, when a table is
             // read.

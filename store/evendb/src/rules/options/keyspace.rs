@@ -92,7 +92,7 @@ impl fmt::Debug for NamedOperator {
 
 impl NamedOperator {
     /// The operator of this name; the operator itself is known if the name is one of [`Merges`].
-    fn named(name: &str) -> NamedOperator {
+    pub(super) fn named(name: &str) -> NamedOperator {
         NamedOperator {
             name: name.into(),
             operator: Merges::named(name).map(Merges::operator),
@@ -272,7 +272,7 @@ impl KeyspaceOptions {
                 continue;
             };
             let text = std::str::from_utf8(value).ok();
-            let known = text.and_then(|text| options.set(option, text));
+            let known = text.and_then(|text| options.set_recorded(option, text));
             if known.is_none() || options.check_limits().is_err() {
                 return Err((option.to_owned(), value.escape_ascii().to_string()));
             }
@@ -280,9 +280,9 @@ impl KeyspaceOptions {
         Ok(options)
     }
 
-    /// Sets an option from its text. Returns `None` if the text makes no sense; an unknown option
-    /// makes sense.
-    fn set(&mut self, option: &str, text: &str) -> Option<()> {
+    /// Sets an option from its recorded text. Returns `None` if the text makes no sense; an unknown
+    /// option makes sense.
+    fn set_recorded(&mut self, option: &str, text: &str) -> Option<()> {
         match option {
             LAYOUT => self.layout = Some(text.parse().ok()?),
             "compression" => self.compression = Some(text.parse().ok()?),

@@ -95,10 +95,10 @@ impl GuardOptions {
     /// Refuses values that no keyspace can work with, naming the limit.
     pub(super) fn check(&self) -> Result<()> {
         let files = self.max_files_per_guard as u64;
-        within("max_files_per_guard", files, (1, 1024))?;
+        within("max_files_per_guard", files, FILES_LIMITS)?;
         let (compact, stop) = self.level0_runs;
-        within("level0_runs", compact as u64, (1, 1 << 16))?;
-        within("level0_runs", stop as u64, (compact as u64, 1 << 16))?;
+        within("level0_runs", compact as u64, RUNS_LIMITS)?;
+        within("level0_runs", stop as u64, (compact as u64, RUNS_LIMITS.1))?;
         if let Some(bytes) = self.last_guard_bytes {
             within("last_guard_bytes", bytes, TABLE_BYTES_LIMITS)?;
         }
@@ -106,8 +106,11 @@ impl GuardOptions {
     }
 }
 
-/// Limits in bytes.
-const TABLE_BYTES_LIMITS: (u64, u64) = (1, 1 << 40);
+/// Limits; both ends are allowed.
+pub(super) const FILES_LIMITS: (u64, u64) = (1, 1024);
+pub(super) const RUNS_LIMITS: (u64, u64) = (1, 1 << 16);
+/// In bytes.
+pub(super) const TABLE_BYTES_LIMITS: (u64, u64) = (1, 1 << 40);
 
 setters! {
 impl GuardOptions {

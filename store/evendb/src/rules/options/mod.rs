@@ -8,6 +8,7 @@ mod departure;
 mod filter;
 mod keyspace;
 mod layout;
+mod text;
 
 pub use self::advanced::{Advanced, LogSearch};
 pub(crate) use self::advanced::{MunkPolicy, RowPolicy};
@@ -17,6 +18,8 @@ pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
 pub use self::layout::{GuardOptions, Layout};
+pub use self::text::OptionInfo;
+pub use self::text::forms;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
@@ -87,6 +90,8 @@ const MEMORY_BUDGET_LIMITS: (u64, u64) = (1 << 20, MEMORY_BUDGET_MAX);
 /// Limits of the time between two writes of the figures.
 const STATS_INTERVAL_LIMITS: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
+
+const AMPLIFICATION_LIMITS: (f64, f64) = (1.01, 10.0);
 
 /// Average space amplification, if the caller chooses none.
 const SPACE_AMPLIFICATION: f64 = 1.25;
@@ -274,9 +279,10 @@ impl Options {
                 return refuse("stats_interval", &given, &min, &max);
             }
         }
-        if !(1.01..=10.0).contains(&self.space_amplification) {
+        let (min, max) = AMPLIFICATION_LIMITS;
+        if !(min..=max).contains(&self.space_amplification) {
             let given = self.space_amplification;
-            return refuse("space_amplification", &given, &1.01, &10);
+            return refuse("space_amplification", &given, &min, &max);
         }
         self.compression.check()?;
         self.advanced.check(self.vfs.open_files_max())
