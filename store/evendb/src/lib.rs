@@ -46,6 +46,7 @@ pub use changes::{Change, Changes, Operands, Position, Write, Writes};
 pub use compact::CompactionSummary;
 pub use copy::CopySummary;
 pub use copy::check::{CopyCheck, CopyOptions};
+pub use copy::fork::{ForkOptions, ForkSummary};
 pub use encryption::{Key, KeyError, KeyProvider, KeyRing};
 /// ```
 /// // A program that imports everything goes on writing the standard library's `Result`.

@@ -68,6 +68,10 @@ pub enum ErrorKind {
     ChangesLost,
     /// Keys for ingestion do not ascend. The message names the key and the one before it.
     Unsorted,
+    /// The file system makes no hard link for a fork, which shares its files with its parent: the
+    /// fork would lie on another file system, or on one without links, or a file has as many links
+    /// as it can have. Nothing was made.
+    CannotLink,
     /// An argument makes no sense; the message says which.
     InvalidArgument,
     /// The database is encrypted, and no key was given, or its provider failed. Nothing was

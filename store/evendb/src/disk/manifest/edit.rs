@@ -18,9 +18,9 @@ use evendb_storage::{TableId, Version};
 pub(crate) enum Place {
     /// A file of its own.
     File,
-    /// An extent of the log container.
+    /// An extent of a log container.
     Extent {
-        /// First byte in the container.
+        /// First byte; it says in which container, too ([`crate::files::in_container`]).
         offset: u64,
     },
 }
@@ -175,6 +175,10 @@ pub(crate) enum Change {
         number: u64,
         replay_from: Lsn,
     },
+    /// New runs go to the container of this number; nothing is written to those before it.
+    Container {
+        number: u64,
+    },
 }
 
 impl Change {
@@ -231,6 +235,10 @@ impl Change {
                 put_varint(out, 8);
                 put_varint(out, *number);
                 put_varint(out, replay_from.0);
+            }
+            Change::Container { number } => {
+                put_varint(out, 14);
+                put_varint(out, *number);
             }
             Change::SetProperty {
                 keyspace,
@@ -300,6 +308,9 @@ impl Change {
                 gone: get_tables(input)?,
                 parts: get_parts(input)?,
                 guards: get_guards(input)?,
+            },
+            14 => Change::Container {
+                number: get_varint(input)?,
             },
             _ => return None,
         })
@@ -533,6 +544,7 @@ pub(crate) mod tests {
                 ],
                 guards: vec![guard(b"c", 6), guard(b"m", 4)],
             },
+            Change::Container { number: 3 },
         ]
     }
 

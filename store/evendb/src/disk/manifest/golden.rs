@@ -218,6 +218,8 @@ ac 02                       #     age 300
 02                          #   two guards
 01 63 06                    #     c from level 6 on
 01 6d 04                    #     m from level 4 on
+0e                          # 14 Container
+03                          #   new runs go to CHUNK-LOGS-000003
 ";
 
 #[test]
@@ -259,14 +261,15 @@ fn every_kind_of_change_has_golden_bytes() {
         Change::SetProperty { .. } => 9,
         Change::AddCovers { .. } => 11,
         Change::EditFragments { .. } => 13,
+        Change::Container { .. } => 14,
     };
     let all = [samples(), guard_samples()].concat();
     let kinds: BTreeSet<u8> = all.iter().map(tag).collect();
-    assert_eq!(kinds, (1..=13).collect(), "a kind without golden bytes");
+    assert_eq!(kinds, (1..=14).collect(), "a kind without golden bytes");
     for change in all {
         assert_eq!(edit::encode(std::slice::from_ref(&change))[0], tag(&change));
     }
-    for unknown in [0, 14, 0x7f] {
+    for unknown in [0, 15, 0x7f] {
         assert_eq!(edit::decode(&[unknown, 1, 1, 1, 1]), None, "{unknown}");
     }
 }

@@ -6,6 +6,7 @@
 use super::edit::{Change, ChunkRecord, CoverRecord, EpochRecord, Part};
 use super::{ChunkId, GuardKey, GuardSet, KeyspaceId};
 use crate::commit_log::{self, Lsn};
+use crate::files::CONTAINER_MAX;
 use crate::version::clock::CHECKPOINT_MAX;
 use evendb_storage::{NUMBER_MAX, TableId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +28,8 @@ pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManifestState {
     pub(crate) ring_bytes: u64,
+    /// The container to which new runs go; the ones before it are read only.
+    pub(crate) container: u64,
     /// Epochs whose commit-log records may still be replayed or read back, and one more before
     /// them; oldest first.
     pub(crate) epochs: VecDeque<EpochRecord>,
@@ -103,6 +106,12 @@ impl ManifestState {
                 number,
                 replay_from,
             } => self.complete(number, replay_from)?,
+            Change::Container { number } => {
+                if number <= self.container {
+                    return Err("containers out of order");
+                }
+                self.container = number;
+            }
         }
         Ok(())
     }
@@ -146,6 +155,7 @@ impl ManifestState {
         let mut outline = ManifestState {
             epochs: self.epochs.back().cloned().into_iter().collect(),
             completed: self.completed,
+            container: self.container,
             ..ManifestState::default()
         };
         for change in changes {
@@ -178,7 +188,10 @@ impl ManifestState {
                     });
                     outline.chunks.extend(bare.map(|chunk| (*id, chunk)));
                 }
-                Change::Format { .. } | Change::Epoch(_) | Change::Checkpoint { .. } => {}
+                Change::Format { .. }
+                | Change::Epoch(_)
+                | Change::Checkpoint { .. }
+                | Change::Container { .. } => {}
             }
         }
         outline
@@ -225,6 +238,8 @@ impl ManifestState {
         let mut changes = vec![Change::Format {
             ring_bytes: self.ring_bytes,
         }];
+        let number = self.container;
+        changes.extend((number > 0).then_some(Change::Container { number }));
         changes.extend(self.epochs.iter().cloned().map(Change::Epoch));
         // A dropped last keyspace must stay known as given out: its id seeds replay's skipping.
         if let Some(last) = self.next_keyspace.checked_sub(1)
@@ -288,6 +303,9 @@ fn check_numbers(change: &Change) -> Result<(), &'static str> {
                 || epoch.start.0.max(epoch.previous_closed_at.0) > NUMBER_MAX =>
         {
             Err("an epoch that no database reaches")
+        }
+        Change::Container { number } if *number > CONTAINER_MAX => {
+            Err("a container that no database reaches")
         }
         Change::CreateKeyspace { id, .. } if *id > KEYSPACE_MAX => {
             Err("a keyspace that no database reaches")
@@ -445,6 +463,11 @@ mod tests {
         assert!(state.apply(create).is_err());
         assert!(state.apply(set(None)).is_err());
         assert!(state.properties.is_empty());
+        for (number, is_possible) in [(1, true), (1, false), (CONTAINER_MAX + 1, false), (2, true)]
+        {
+            let applied = state.apply(Change::Container { number });
+            assert_eq!(applied.is_ok(), is_possible, "container {number}");
+        }
         // Numbers that count up: a checkpoint may come twice, and a life may not.
         state.apply(checkpoint(7)).expect("a later one");
         assert!(state.clone().apply(checkpoint(7)).is_ok());

@@ -17,8 +17,17 @@
 //! allocator does not see a punched hole until nothing else fits; then its blocks are reserved
 //! again first. After opening, punched holes are holes like others: a write there may find the disk
 //! full, which a checkpoint survives, and then they are told apart ([`Container::find_punched`]).
+//!
+//! **Several files.** A fork shares the container with its parent, so from then on nobody writes to
+//! it: it is *sealed* ([`Container::seal`]), and new runs go to a new file, the next container. The
+//! number of the container is in each offset ([`crate::files::in_container`]). Of sealed ones only
+//! the file and the bytes in use are known ([`Segments`]); a sealed file is removed when its last
+//! run has gone. While runs are written, or the file changes its size, the container is not sealed
+//! ([`Container::writing`]).
 
 use super::extents::{Extent, Extents};
+use super::segments::{Gate, Segments, Writing};
+use crate::files::{container_base, in_container};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::{File, WriteBehind};
@@ -30,6 +39,9 @@ use std::time::{Duration, Instant};
 pub(crate) const GROW_BYTES_MIN: u64 = 64 << 10;
 
 struct ContainerSpace {
+    /// The container that is written to.
+    number: u64,
+    file: Arc<dyn File>,
     extents: Extents,
     /// The file's blocks are reserved up to here, except the punched holes.
     allocated: u64,
@@ -82,7 +94,9 @@ const PUNCHED_BYTES_MAX: u64 = 16 << 20;
 
 /// The container file and its free space.
 pub(crate) struct Container {
-    file: Arc<dyn File>,
+    /// All containers with runs, and the one that is written to.
+    segments: Segments,
+    gate: Gate,
     space: Mutex<ContainerSpace>,
     /// The bytes by which it grows at a time: more where there is more data.
     grow_bytes: AtomicU64,
@@ -97,12 +111,28 @@ fn sectors(len: u64) -> u64 {
 }
 
 impl Container {
-    /// `extents` has the extents that the manifest names; `allocated` is the file's length.
+    /// The first container. `extents` has the extents that the manifest names; `allocated` is the
+    /// file's length.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn new(file: Arc<dyn File>, extents: Extents, allocated: u64) -> Container {
+        let segments = Segments::new(0, file.clone());
+        Container::with((0, file), segments, extents, allocated)
+    }
+
+    /// The container of a number, which is among the `segments`.
+    pub(crate) fn with(
+        (number, file): (u64, Arc<dyn File>),
+        segments: Segments,
+        extents: Extents,
+        allocated: u64,
+    ) -> Container {
         file.expect_random_reads();
         Container {
-            file,
+            segments,
+            gate: Gate::default(),
             space: Mutex::new(ContainerSpace {
+                number,
+                file,
                 extents,
                 allocated,
                 punched: BTreeMap::new(),
@@ -134,8 +164,19 @@ impl Container {
         }
     }
 
+    /// All containers with runs.
+    pub(crate) fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// The file that is written to.
     pub(crate) fn file(&self) -> Arc<dyn File> {
-        self.file.clone()
+        self.space.lock().file.clone()
+    }
+
+    /// While the caller holds this, the container is not sealed. It may be held more than once.
+    pub(crate) fn writing(&self) -> Writing<'_> {
+        self.gate.enter()
     }
 
     /// Bytes that can be written without asking the disk for room.
@@ -151,6 +192,7 @@ impl Container {
 
     /// Makes sure that `bytes` more can be written without asking the disk for room.
     pub(crate) fn ensure_room(&self, bytes: u64) -> Result<()> {
+        let _not_sealed = self.writing();
         let mut space = self.space.lock();
         while space.free() < bytes {
             // Punched holes are taken again before the file grows.
@@ -169,11 +211,12 @@ impl Container {
         if self.punched_found.swap(true, Ordering::Relaxed) {
             return;
         }
+        let _not_sealed = self.writing();
         let mut space = self.space.lock();
-        let allocated = space.allocated;
+        let (allocated, file) = (space.allocated, space.file.clone());
         let has_blocks = |hole: Extent| {
             let len = hole.len.min(allocated.saturating_sub(hole.offset));
-            len == 0 || self.file.preallocate(hole.offset, len).is_ok()
+            len == 0 || file.preallocate(hole.offset, len).is_ok()
         };
         for hole in space.extents.take_unless(&has_blocks) {
             space.add_punched(hole);
@@ -182,9 +225,10 @@ impl Container {
 
     /// Gives a punched hole its blocks, and gives the hole to the allocator.
     fn restore(&self, space: &mut ContainerSpace, hole: Extent) -> Result<()> {
-        self.file
+        space
+            .file
             .preallocate(hole.offset, hole.len)
-            .map_err(|source| Error::io(self.file.path(), "reserve room for logs", source))?;
+            .map_err(|source| Error::io(space.file.path(), "reserve room for logs", source))?;
         space.punched.remove(&hole.offset);
         space.punched_bytes -= hole.len;
         space.extents.free(hole);
@@ -220,10 +264,12 @@ impl Container {
         let mut given = 0;
         for _ in 0..pieces_max {
             let started = Instant::now();
+            let not_sealed = self.writing();
             let piece = match self.cut_piece(keep) {
                 0 => self.punch_piece(keep, PUNCH_BYTES_MIN),
                 cut => cut,
             };
+            drop(not_sealed);
             given += piece;
             if piece == 0 || !rest(started.elapsed()) {
                 break;
@@ -235,6 +281,7 @@ impl Container {
     /// On a full disk: gives all free bytes beyond `keep` back, in pieces however small. Returns
     /// the bytes given back.
     pub(crate) fn give_all_back(&self, keep: u64) -> u64 {
+        let _not_sealed = self.writing();
         let mut given = 0;
         loop {
             let piece = match self.cut_piece(keep) {
@@ -258,18 +305,18 @@ impl Container {
     }
 
     fn punch_piece(&self, keep: u64, least: u64) -> u64 {
-        let hole = {
+        let (hole, file) = {
             let mut space = self.space.lock();
             let excess = space.free().saturating_sub(keep);
             let most = excess.min(PIECE_BYTES_MAX);
             let extents = &mut space.extents;
             match extents.take_largest(PUNCH_UNIT, least, most) {
-                Some(hole) => hole,
+                Some(hole) => (hole, space.file.clone()),
                 None => return 0,
             }
         };
         // Outside of the lock: the hole counts as used, so it is given to no run meanwhile.
-        let punched = self.file.punch_hole(hole.offset, hole.len);
+        let punched = file.punch_hole(hole.offset, hole.len);
         let mut space = self.space.lock();
         if punched.is_err() {
             space.extents.free(hole);
@@ -310,7 +357,7 @@ impl Container {
             "what is in use would be cut off"
         );
         // If this fails, the room is still there, and the allocator finds it when it grows.
-        if target >= space.allocated || self.file.set_len(target).is_err() {
+        if target >= space.allocated || space.file.set_len(target).is_err() {
             return 0;
         }
         let given = space.allocated - target;
@@ -321,9 +368,10 @@ impl Container {
     fn grow(&self, space: &mut ContainerSpace, bytes: u64) -> Result<()> {
         let more = sectors(bytes.max(self.step_bytes()));
         let reserve = |len| {
-            self.file
+            space
+                .file
                 .preallocate(space.allocated, len)
-                .map_err(|source| Error::io(self.file.path(), "reserve room for logs", source))
+                .map_err(|source| Error::io(space.file.path(), "reserve room for logs", source))
         };
         // A nearly full disk may have the needed bytes, but no whole step.
         let got = reserve(more).map(|()| more).or_else(|_| {
@@ -334,7 +382,8 @@ impl Container {
         Ok(())
     }
 
-    /// An extent of `len` bytes.
+    /// An extent of `len` bytes, for a run. The caller writes runs: it has the checkpoint mutex, or
+    /// holds [`Writing`].
     pub(crate) fn allocate(&self, len: u64) -> Result<u64> {
         let mut space = self.space.lock();
         if space.punched_bytes > 0
@@ -355,35 +404,78 @@ impl Container {
                 return Err(error);
             }
         }
-        Ok(extent.offset)
+        Ok(container_base(space.number) + extent.offset)
     }
 
     /// Gives an extent back that [`allocate`](Self::allocate) or the manifest named.
     pub(crate) fn free(&self, offset: u64, len: u64) {
-        self.space.lock().extents.free(Extent {
-            offset,
-            len: sectors(len),
-        });
+        let (number, offset) = in_container(offset);
+        let len = sectors(len);
+        let mut space = self.space.lock();
+        match number == space.number {
+            true => space.extents.free(Extent { offset, len }),
+            // Under the lock: a container that is being sealed is one or the other.
+            false => self.segments.free(number, len),
+        }
     }
 
-    /// A writer for one thread that writes runs.
+    /// A writer for one thread that writes runs, as of [`allocate`](Self::allocate).
     pub(crate) fn run_writer(&self) -> RunWriter {
+        let space = self.space.lock();
         RunWriter {
-            file: self.file.clone(),
+            number: space.number,
+            file: space.file.clone(),
             behind: WriteBehind::default(),
         }
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        self.file
-            .sync_data()
-            .map_err(|source| Error::sync(self.file.path(), "sync the logs", source))
+        let file = self.file();
+        file.sync_data()
+            .map_err(|source| Error::sync(file.path(), "sync the logs", source))
+    }
+
+    /// Seals the container: new runs go to `file`, which is new, of container `number`. `publish`
+    /// makes that durable; if it fails, nothing is changed. No checkpoint is under way. Waits for
+    /// others who write runs.
+    pub(crate) fn seal(
+        &self,
+        (number, file): (u64, Arc<dyn File>),
+        publish: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let _no_writer = self.gate.close();
+        // The room that was promised to puts.
+        let room = self.space.lock().free();
+        if room > 0 {
+            file.preallocate(0, room)
+                .map_err(|source| Error::io(file.path(), "reserve room for logs", source))?;
+        }
+        publish()?;
+        file.expect_random_reads();
+        let mut space = self.space.lock();
+        let free = space.free();
+        self.cut(&mut space, free);
+        let used = space.extents.used() - space.punched_bytes;
+        self.segments.seal(space.number, used);
+        self.segments.add(number, file.clone());
+        *space = ContainerSpace {
+            number,
+            file,
+            extents: Extents::new(0),
+            allocated: room,
+            punched: BTreeMap::new(),
+            punched_bytes: 0,
+        };
+        // All of it has its blocks.
+        self.punched_found.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
 /// Writes runs into their extents, close to the device. Nothing is durable before
 /// [`Container::sync`].
 pub(crate) struct RunWriter {
+    number: u64,
     file: Arc<dyn File>,
     behind: WriteBehind,
 }
@@ -395,13 +487,15 @@ impl RunWriter {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        let (number, offset) = in_container(offset);
+        assert_eq!(number, self.number, "a run of another container");
         self.behind
             .write_at(&*self.file, bytes, offset)
             .map_err(|source| Error::io(self.file.path(), "write a log run", source))
     }
 }
 
-/// The extent of the manifest's part, for rebuilding the allocator.
+/// The extent at a place of a container's file, for rebuilding the allocator.
 pub(crate) fn extent_of(offset: u64, len: u64) -> Extent {
     Extent {
         offset,

@@ -15,8 +15,10 @@
 
 pub(crate) mod container;
 pub(crate) mod extents;
+pub(crate) mod segments;
 
 use crate::error::Result;
+use crate::files::{container_name, in_container};
 use crate::manifest::edit::{Part, Place, Role};
 use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -163,6 +165,19 @@ pub(crate) fn table_path(dir: &Path, id: TableId) -> PathBuf {
     dir.join(format!("{:016x}.sst", id.0))
 }
 
+/// The file of container `number`.
+pub(crate) fn container_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(container_name(number))
+}
+
+/// The file that holds a part's table.
+pub(crate) fn part_path(dir: &Path, part: &Part) -> PathBuf {
+    match part.place {
+        Place::File => table_path(dir, part.table),
+        Place::Extent { offset } => container_path(dir, in_container(offset).0),
+    }
+}
+
 impl TableHandle {
     /// Memory charged for the handle; the open table is charged for itself.
     pub(crate) fn charged_bytes(&self) -> usize {
@@ -254,8 +269,10 @@ impl TableHandle {
         let len = self.part.meta.len - relative;
         match self.part.place {
             Place::Extent { offset } => {
-                let file = self.shared.container.file();
-                file.will_need(offset + relative, len);
+                let (number, offset) = in_container(offset);
+                if let Some(file) = self.shared.container.segments().file(number) {
+                    file.will_need(offset + relative, len);
+                }
             }
             Place::File => {
                 let path = table_path(&self.shared.dir, self.part.table);
@@ -286,7 +303,15 @@ impl TableHandle {
                 let file = self.open_file(&path)?;
                 (file, 0, Some(Descriptor::new(&self.shared.descriptors)))
             }
-            Place::Extent { offset } => (self.shared.container.file(), offset, None),
+            Place::Extent { offset } => {
+                let (number, offset) = in_container(offset);
+                let file = self.shared.container.segments().file(number);
+                let lost = || {
+                    let path = container_path(&self.shared.dir, number);
+                    Error::corruption(&path, offset, "the file with a run is not there")
+                };
+                (file.ok_or_else(lost)?, offset, None)
+            }
         };
         let (len, id) = (self.part.meta.len, self.part.table);
         let table = Table::open_by_tail(file.clone(), offset, len, id, self.tail_bytes())?;
@@ -546,6 +571,7 @@ impl Tables {
         let reaper = &self.shared.reaper;
         !reaper.files.is_empty()
             || !reaper.leaving.lock().is_empty()
+            || self.shared.container.segments().has_unneeded()
             || self.shared.value_files.has_unneeded()
     }
 
@@ -561,6 +587,11 @@ impl Tables {
     /// systems tell the disk of every block. Failing to remove a file is no error of the database:
     /// the next opening removes files that the manifest does not name.
     pub(crate) fn remove_file(&self) -> bool {
+        if let Some(number) = self.shared.container.segments().take_unneeded() {
+            let path = container_path(&self.shared.dir, number);
+            let _ = self.shared.vfs.remove(&path);
+            return true;
+        }
         let Some((id, len, table)) = self.shared.reaper.files.pop() else {
             self.shared.value_files.remove_unneeded();
             return false;

@@ -81,6 +81,7 @@ fn found(plant: Plant) -> Vec<&'static str> {
     });
     of("backup", &|| db.backup("/backups").map(drop));
     of("copy_to", &|| db.copy_to("/copy").map(drop));
+    of("fork", &|| db.fork("/fork").map(drop));
     let found = outside.found();
     db.close().expect("closes");
     found

@@ -19,7 +19,6 @@ use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Frozen, RunStage};
 use crate::engine::disk::Disk;
 use crate::error::Result;
-use crate::files::CONTAINER;
 use crate::funk::Funk;
 use crate::guards::tree::choose::{Chooser, GuardRule};
 use crate::manifest::GuardKey;
@@ -253,8 +252,8 @@ fn add_table(of: &Runs<'_>, run: &mut PendingRun, built: BuiltTable, offset: u64
 
 /// Names a run, for an error.
 fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
-    let (chunk, file) = (chunk.id.0, disk.dir.join(CONTAINER));
-    let file = file.display();
+    let (chunk, file) = (chunk.id.0, disk.container.file());
+    let file = file.path().display();
     format!("a run of checkpoint {number} of chunk {chunk} ({file}) lost or made records")
 }
 

@@ -19,7 +19,7 @@ use crate::chunk::Heat;
 use crate::engine::disk::Disk;
 use crate::engine::space::Space;
 use crate::engine::{Engine, JobContext};
-use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS};
+use crate::files::{BALLAST, COMMIT_LOG, CURRENT, HEAT, LOCK, STATS, container_name};
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
 use crate::picker::{ChunkStats, PickerLimits, hidden_pays, log_bytes_max, log_weight};
@@ -302,7 +302,11 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
     stats.value_file_live_bytes = live.min(value_bytes);
     stats.commit_log_bytes = blocks(COMMIT_LOG);
     stats.ballast_bytes = blocks(BALLAST);
-    stats.container_bytes = blocks(CONTAINER);
+    let containers = engine.disk.container.segments().numbers();
+    let containers = containers
+        .iter()
+        .map(|&number| blocks(&container_name(number)));
+    stats.container_bytes = containers.sum();
     stats.manifest_bytes = match writer::read_current(&*engine.disk.vfs, &engine.disk.dir) {
         Ok(current) => {
             let path = writer::manifest_path(&engine.disk.dir, current.id);

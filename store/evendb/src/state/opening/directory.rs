@@ -19,7 +19,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
     BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, HEAT, KEYS, KEYS_UNFINISHED, LOCK,
-    STATS, UNFINISHED_COPY, is_own_name,
+    STATS, UNFINISHED_COPY, container_number, is_own_name,
 };
 use crate::kept_changes;
 use evendb_storage::Error as StorageError;
@@ -94,6 +94,9 @@ fn data_of_a_database(
             .any(|end| name.ends_with(end))
         {
             return Ok(Some("there are files of a database"));
+        }
+        if container_number(name).is_some_and(|number| number > 0) {
+            return Ok(Some("there are logs of a database's chunks"));
         }
         if name.starts_with("MANIFEST-") && name != "MANIFEST-000001" {
             return Ok(Some("there is a manifest that only a database in use has"));

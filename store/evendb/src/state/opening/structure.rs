@@ -10,7 +10,7 @@ use crate::chunk::index::Index;
 use crate::chunk::row_tag::RowTags;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{CONTAINER, CURRENT, STATS, is_own_name};
+use crate::files::{CONTAINER, CURRENT, STATS, in_container, is_own_name};
 use crate::funk::Funk;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, CoverRecord, Part, Place, Role};
@@ -20,11 +20,14 @@ use crate::options::KeyspaceOptions;
 use crate::sync::Arc;
 use crate::tables::container::{Container, extent_of};
 use crate::tables::extents::Extents;
-use crate::tables::{Tables, table_path};
+use crate::tables::segments::Segments;
+use crate::tables::{Tables, container_path, part_path};
 use crate::value_extents;
 use crate::value_files::{self, ValueFiles};
 use crate::version::clock::checkpoint_of;
+use evendb_storage::vfs::File;
 use evendb_storage::{Error as StorageError, Version};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
@@ -58,40 +61,70 @@ impl Opening {
         .collect()
     }
 
+    /// The container that is written to, with its extents, and the sealed ones that have runs.
     pub(super) fn open_container(&self) -> Result<Arc<Container>> {
-        let path = self.dir.join(CONTAINER);
-        let file = self
-            .vfs
-            .open(&path, !self.options.read_only)
-            .map_err(|source| StorageError::open(&path, "open the chunks' logs", source))?;
-        let len = file.len().map_err(io(&path, "look at the chunks' logs"))?;
-        let mut extents = Extents::new(0);
+        let written = self.state.container;
+        let mut extents: BTreeMap<u64, Extents> = BTreeMap::new();
+        extents.insert(written, Extents::new(0));
+        let mut lens: BTreeMap<u64, (Arc<dyn File>, u64)> = BTreeMap::new();
+        lens.insert(written, self.open_segment(written)?);
         let mut seen = HashSet::new();
-        for chunk in self.state.chunks.values() {
-            for part in &chunk.parts {
-                let Place::Extent { offset } = part.place else {
-                    continue;
-                };
-                if !seen.insert(part.table) {
-                    continue;
-                }
-                let end = offset.checked_add(part.meta.len);
-                if end.is_none_or(|end| end > len) {
-                    let detail = "a run lies beyond the end of the chunks' logs";
-                    return Err(StorageError::corruption(&path, offset, detail).into());
-                }
-                extents
-                    .mark_used(extent_of(offset, part.meta.len))
-                    .map_err(|_| {
-                        StorageError::corruption(
-                            &path,
-                            offset,
-                            "two runs overlap in the chunks' logs",
-                        )
-                    })?;
+        let parts = self.state.chunks.values().flat_map(|chunk| &chunk.parts);
+        for part in parts {
+            let Place::Extent { offset } = part.place else {
+                continue;
+            };
+            if !seen.insert(part.table) {
+                continue;
+            }
+            let (number, offset) = in_container(offset);
+            let damage = |what: &str| {
+                let path = container_path(&self.dir, number);
+                Err(StorageError::corruption(&path, offset, what).into())
+            };
+            if number > written {
+                return damage("a run lies in chunks' logs that were never begun");
+            }
+            let len = match lens.entry(number) {
+                Entry::Occupied(known) => known.get().1,
+                Entry::Vacant(new) => new.insert(self.open_segment(number)?).1,
+            };
+            let end = offset.checked_add(part.meta.len);
+            if end.is_none_or(|end| end > len) {
+                return damage("a run lies beyond the end of the chunks' logs");
+            }
+            let used = extents.entry(number).or_insert_with(|| Extents::new(0));
+            if used.mark_used(extent_of(offset, part.meta.len)).is_err() {
+                return damage("two runs overlap in the chunks' logs");
             }
         }
-        Ok(Arc::new(Container::new(file, extents, len)))
+        let segments = Segments::default();
+        for (&number, (file, _)) in lens.range(..written) {
+            let bytes = extents.get(&number).map_or(0, Extents::used);
+            file.expect_random_reads();
+            segments.add_sealed(number, file.clone(), bytes);
+        }
+        let (file, len) = lens.remove(&written).expect("opened first");
+        let extents = extents.remove(&written).expect("made first");
+        segments.add(written, file.clone());
+        Ok(Arc::new(Container::with(
+            (written, file),
+            segments,
+            extents,
+            len,
+        )))
+    }
+
+    /// The file of a container, and its length.
+    fn open_segment(&self, number: u64) -> Result<(Arc<dyn File>, u64)> {
+        let path = container_path(&self.dir, number);
+        // Nothing is written to the sealed ones, which other databases may share.
+        let write = !self.options.read_only && number == self.state.container;
+        let opened = self.vfs.open(&path, write);
+        let file =
+            opened.map_err(|source| StorageError::open(&path, "open the chunks' logs", source))?;
+        let len = file.len().map_err(io(&path, "look at the chunks' logs"))?;
+        Ok((file, len))
     }
 
     pub(super) fn build_catalog(
@@ -230,10 +263,9 @@ impl Opening {
     pub(super) fn remove_orphans(&self, replay: &Replay) -> Result<()> {
         let mut named: BTreeSet<PathBuf> = BTreeSet::new();
         for chunk in self.state.chunks.values() {
-            for part in chunk.parts.iter().filter(|part| part.place == Place::File) {
-                named.insert(table_path(&self.dir, part.table));
-            }
+            named.extend(chunk.parts.iter().map(|part| part_path(&self.dir, part)));
         }
+        named.insert(container_path(&self.dir, self.state.container));
         named.extend(
             replay
                 .extents
@@ -256,7 +288,7 @@ impl Opening {
                 // It is no part of the database: whether it can be removed does not matter.
                 let _ = self.vfs.remove(&path);
             }
-            if is_own_name(name) && !named.contains(&path) {
+            if (is_own_name(name) || name == CONTAINER) && !named.contains(&path) {
                 self.vfs
                     .remove(&path)
                     .map_err(io(&path, "remove an orphan"))?;

@@ -55,7 +55,7 @@ mod tests;
 
 use crate::api::db::Db;
 use crate::copy::check::{CopyCheck, CopyOptions};
-use crate::copy::{self, Mark, PIECE_BYTES, Wanted, failed};
+use crate::copy::{self, Mark, PIECE_BYTES, Sources, Wanted, failed};
 use crate::encryption::KeyProvider;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -218,7 +218,13 @@ fn take(
     let target = backups.path_of(number);
     let by_name = planted!(engine.core.options, BackupSharesByName);
     let shares_with = |_: &Engine, wanted: Wanted<'_>| shared.find(wanted, by_name);
-    let copied = copy::copy_to(engine, &target, how, &shares_with, Mark::Stays)?;
+    let copied = copy::copy_to(
+        engine,
+        &target,
+        how,
+        &Sources::of(&shares_with),
+        Mark::Stays,
+    )?;
     let shared = match copied.bytes_linked {
         // The file system has no links.
         0 => Shared::none(),

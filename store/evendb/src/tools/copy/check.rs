@@ -7,6 +7,7 @@
 //! Thread safety: belongs to one copy.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::in_container;
 use crate::manifest::edit::{Part, Place};
 use crate::sync::{Arc, thread};
 use crate::tables::table_path;
@@ -143,7 +144,7 @@ impl Lying<'_> {
     /// not verify. `place` is the table's place in these files.
     pub(super) fn verify(&self, part: &Part, place: Place, pace: &mut ReadPace) -> Result<()> {
         let (file, offset) = match place {
-            Place::Extent { offset } => (self.container.clone(), offset),
+            Place::Extent { offset } => (self.container.clone(), in_container(offset).1),
             Place::File => (self.open(&table_path(self.dir, part.table))?, 0),
         };
         let path = file.path().to_owned();

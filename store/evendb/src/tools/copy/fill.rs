@@ -2,18 +2,19 @@
 //! that make it a database.
 
 use super::check::{CopyCheck, CopyOptions, Lying, ReadPace, whose};
-use super::{CopyMoment, CopySummary, PIECE_BYTES, SharesWith, Target, Wanted, failed};
+use super::fork::cannot_link;
+use super::{CopyMoment, CopySummary, PIECE_BYTES, Sources, Target, Wanted, failed};
 use crate::encryption;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::files::{CONTAINER, KEYS};
+use crate::files::{KEYS, container_base, container_name, in_container};
 use crate::manifest::edit::{Part, Place};
 use crate::manifest::writer::Manifest;
 use crate::sync::Arc;
-use crate::tables::{TableHandle, table_path};
+use crate::tables::{TableHandle, container_path, table_path};
 use crate::value_files;
-use evendb_storage::TableId;
 use evendb_storage::vfs::{File, WriteBehind, read_exact_at};
+use evendb_storage::{Error as StorageError, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
@@ -22,7 +23,7 @@ use std::path::Path;
 struct Filling<'f> {
     engine: &'f Engine,
     target: &'f Target<'f>,
-    shares_with: &'f SharesWith<'f>,
+    sources: &'f Sources<'f>,
     check: CopyCheck,
     pace: ReadPace,
     may_link: bool,
@@ -36,17 +37,18 @@ pub(super) fn fill(
     target: &Target<'_>,
     moment: CopyMoment,
     how: &CopyOptions,
-    shares_with: &SharesWith<'_>,
+    sources: &Sources<'_>,
 ) -> Result<CopySummary> {
     let CopyMoment {
         mut state,
         tables,
         value_files,
+        containers,
     } = moment;
     let mut filling = Filling {
         engine,
         target,
-        shares_with,
+        sources,
         check: how.check,
         pace: how.pace(),
         may_link: true,
@@ -57,13 +59,24 @@ pub(super) fn fill(
     for id in value_files {
         filling.values(id)?;
     }
-    let container = target.create(CONTAINER)?;
+    // Where no container is shared, all runs are copied into the first one.
+    if containers.is_empty() {
+        state.container = 0;
+    }
+    let own = state.container;
+    let container = target.create(&container_name(own))?;
     for table in &tables {
         if table.part.place == Place::File {
             filling.table(&table.part, &container)?;
         }
     }
-    let places = filling.runs(&container, &tables)?;
+    let shared = filling.containers(&containers)?;
+    let is_shared = |table: &Arc<TableHandle>| match table.part.place {
+        Place::Extent { offset } => shared.contains(&in_container(offset).0),
+        Place::File => true,
+    };
+    let copied: Vec<_> = tables.iter().filter(|table| !is_shared(table)).collect();
+    let places = filling.runs((own, &container), &copied)?;
     for chunk in state.chunks.values_mut() {
         for part in &mut chunk.parts {
             if let Some(&offset) = places.get(&part.table) {
@@ -105,17 +118,21 @@ impl Filling<'_> {
     fn take(&mut self, wanted: Wanted<'_>, from: &Path, to: &Path, bytes: u64) -> Result<Taken> {
         self.engine.core.health.check_readable()?;
         let shared = match self.may_link {
-            true => (self.shares_with)(self.engine, wanted),
+            true => (self.sources.files)(self.engine, wanted),
             false => None,
         };
-        if let Some(shared) = shared
-            && self.target.link(&shared.path, to, &mut self.may_link)?
-        {
-            self.summary.bytes_linked += bytes;
-            return Ok(Taken {
-                is_linked: true,
-                is_verified: shared.is_verified,
-            });
+        if let Some(shared) = shared {
+            match self.target.link(&shared.path, to, &mut self.may_link)? {
+                Ok(()) => {
+                    self.summary.bytes_linked += bytes;
+                    return Ok(Taken {
+                        is_linked: true,
+                        is_verified: shared.is_verified,
+                    });
+                }
+                Err(reason) if self.sources.links_only => return Err(cannot_link(to, reason)),
+                Err(_) => {}
+            }
         }
         self.target.copy_file(from, to, bytes, &mut |_| {})?;
         self.summary.bytes_copied += bytes;
@@ -133,10 +150,9 @@ impl Filling<'_> {
         // not in the file.
         let len = disk.vfs.open(&from, false).and_then(|file| file.len());
         let len = len.map_err(failed(&from, "look at a value file"))?;
-        if !self
-            .take(Wanted::Values { id, len }, &from, &to, len)?
-            .is_verified
-        {
+        let taken = self.take(Wanted::Values { id, len }, &from, &to, len)?;
+        self.summary.values_linked += u64::from(taken.is_linked);
+        if !taken.is_verified {
             self.new_values.insert(id);
         }
         Ok(())
@@ -174,18 +190,60 @@ impl Filling<'_> {
             let source = Lying {
                 vfs,
                 dir: &disk.dir,
-                container: &disk.container.file(),
+                container: &self.source_of(part.place)?,
             };
             source.verify(part, part.place, &mut self.pace)
         })
     }
 
-    /// Copies the live extents, in the order in which they lie, into a new container; returns the
-    /// new place of each table.
+    /// The source's file of the container in which a table lies. Of one that has a file of its own,
+    /// it is not asked.
+    fn source_of(&self, place: Place) -> Result<Arc<dyn File>> {
+        let container = &self.engine.disk.container;
+        let Place::Extent { offset } = place else {
+            return Ok(container.file());
+        };
+        let (number, offset) = in_container(offset);
+        container.segments().file(number).ok_or_else(|| {
+            let path = container_path(&self.engine.disk.dir, number);
+            StorageError::corruption(&path, offset, "the file with a run is not there").into()
+        })
+    }
+
+    /// Links sealed containers; returns those that could be linked.
+    fn containers(&mut self, numbers: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
+        let mut linked = BTreeSet::new();
+        for &number in numbers.iter() {
+            self.engine.core.health.check_readable()?;
+            if !self.may_link {
+                break;
+            }
+            let from = container_path(&self.engine.disk.dir, number);
+            let to = container_path(&self.target.dir, number);
+            match self.target.link(&from, &to, &mut self.may_link)? {
+                Ok(()) => {
+                    let len = self.engine.disk.vfs.open(&to, false);
+                    let len = len.and_then(|file| file.len());
+                    let len = len.map_err(failed(&to, "look at the chunks' logs"))?;
+                    self.summary.bytes_linked += len;
+                    self.summary.containers_linked += 1;
+                    linked.insert(number);
+                }
+                Err(reason) if self.sources.links_only => {
+                    return Err(cannot_link(&to, reason));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(linked)
+    }
+
+    /// Copies the extents of `tables`, in the order in which they lie, into the container of number
+    /// `own`, which is new; returns the new place of each table.
     fn runs(
         &mut self,
-        container: &Arc<dyn File>,
-        tables: &[Arc<TableHandle>],
+        (own, container): (u64, &Arc<dyn File>),
+        tables: &[&Arc<TableHandle>],
     ) -> Result<BTreeMap<TableId, u64>> {
         let mut extents: Vec<(u64, u64, TableId)> = tables
             .iter()
@@ -202,7 +260,6 @@ impl Filling<'_> {
                 .preallocate(0, total)
                 .map_err(failed(&path, "reserve room for the copy's logs"))?;
         }
-        let source = self.engine.disk.container.file();
         let mut behind = WriteBehind::default();
         let mut places = BTreeMap::new();
         let mut at = 0;
@@ -217,12 +274,14 @@ impl Filling<'_> {
                 if !near || (count > 0 && offset + len - start > PIECE_BYTES) {
                     break;
                 }
-                places.insert(id, at + offset - start);
+                places.insert(id, container_base(own) + at + offset - start);
                 end = offset + len;
                 count += 1;
             }
-            let to = (&**container, &mut behind);
-            copy_bytes(&*source, start..end, to, at, &mut |_| {})?;
+            let source = self.source_of(Place::Extent { offset: start })?;
+            let (from, to) = (in_container(start).1, (&**container, &mut behind));
+            let stretch = from..from + (end - start);
+            copy_bytes(&*source, stretch, to, at, &mut |_| {})?;
             self.summary.runs_copied += count as u64;
             self.summary.bytes_copied += end - start;
             at += sectors(end - start);

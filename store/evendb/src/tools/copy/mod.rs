@@ -32,6 +32,7 @@
 
 pub(crate) mod check;
 mod fill;
+pub(crate) mod fork;
 
 use crate::api::db::Db;
 use crate::checkpoint;
@@ -70,6 +71,9 @@ pub struct CopySummary {
     pub bytes_linked: u64,
     /// SSTables that had to be copied, because no link was possible.
     pub tables_copied: u64,
+    /// Value files, and containers of runs, that are shared. Only forks share containers.
+    pub(crate) values_linked: u64,
+    pub(crate) containers_linked: u64,
     /// Runs of the chunks' logs, which are always copied.
     pub runs_copied: u64,
     /// Bytes of copied tables, runs and value files.
@@ -116,18 +120,21 @@ impl Db {
     fn copy_into(&self, dir: &Path, how: &CopyOptions) -> Result<CopySummary> {
         let _inside = self.engine().core.health.enter_writable()?;
         placement::refuse_inside(&*self.engine().disk.vfs, dir, "a copy")?;
-        let from_source = |engine: &Engine, wanted: Wanted<'_>| {
-            let dir = &engine.disk.dir;
-            let path = match wanted {
-                Wanted::Table(part) => table_path(dir, part.table),
-                Wanted::Values { id, .. } => value_files::file_path(dir, id),
-            };
-            Some(Sharing {
-                path,
-                is_verified: false,
-            })
-        };
-        copy_to(self.engine(), dir, how, &from_source, Mark::Goes)
+        let files = |engine: &Engine, wanted: Wanted<'_>| Some(from_source(engine, wanted));
+        copy_to(self.engine(), dir, how, &Sources::of(&files), Mark::Goes)
+    }
+}
+
+/// The source's own file, which a copy or a fork may share.
+fn from_source(engine: &Engine, wanted: Wanted<'_>) -> Sharing {
+    let dir = &engine.disk.dir;
+    let path = match wanted {
+        Wanted::Table(part) => table_path(dir, part.table),
+        Wanted::Values { id, .. } => value_files::file_path(dir, id),
+    };
+    Sharing {
+        path,
+        is_verified: false,
     }
 }
 
@@ -158,6 +165,26 @@ pub(crate) struct Sharing {
 /// The file that a copy may share in place of the wanted one, if there is one.
 pub(crate) type SharesWith<'s> = dyn Fn(&Engine, Wanted<'_>) -> Option<Sharing> + 's;
 
+/// What a copy shares.
+pub(crate) struct Sources<'s> {
+    files: &'s SharesWith<'s>,
+    /// The containers that are shared, asked once under the checkpoint mutex.
+    containers: &'s dyn Fn(&Engine) -> Result<BTreeSet<u64>>,
+    /// A file that may be shared and cannot be linked is an error, and not copied.
+    links_only: bool,
+}
+
+impl<'s> Sources<'s> {
+    /// Files alone, as far as they can be linked; all runs are copied into one container.
+    pub(crate) fn of(files: &'s SharesWith<'s>) -> Sources<'s> {
+        Sources {
+            files,
+            containers: &|_| Ok(BTreeSet::new()),
+            links_only: false,
+        }
+    }
+}
+
 /// The source of a copy: the structure at one moment, and the handles that keep its tables from
 /// being deleted.
 struct CopyMoment {
@@ -165,6 +192,8 @@ struct CopyMoment {
     tables: Vec<Arc<TableHandle>>,
     /// The value files that the tables name. The tables' handles keep them.
     value_files: BTreeSet<u64>,
+    /// The containers that are shared; runs in others are copied. The tables' handles keep them.
+    containers: BTreeSet<u64>,
 }
 
 /// A directory that is becoming a database.
@@ -186,14 +215,14 @@ pub(crate) fn copy_to(
     engine: &Engine,
     dir: &Path,
     how: &CopyOptions,
-    shares_with: &SharesWith<'_>,
+    sources: &Sources<'_>,
     mark: Mark,
 ) -> Result<CopySummary> {
     let started = Instant::now();
     let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
     let target = Target::make(&*engine.disk.vfs, &dir)?;
-    let copied = take_moment(engine)
-        .and_then(|moment| fill::fill(engine, &target, moment, how, shares_with))
+    let copied = take_moment(engine, sources)
+        .and_then(|moment| fill::fill(engine, &target, moment, how, sources))
         .and_then(|summary| match mark {
             Mark::Goes => target.finish().map(|()| summary),
             Mark::Stays => Ok(summary),
@@ -213,9 +242,10 @@ pub(crate) fn copy_to(
 }
 
 /// Step 2.
-fn take_moment(engine: &Engine) -> Result<CopyMoment> {
+fn take_moment(engine: &Engine, sources: &Sources<'_>) -> Result<CopyMoment> {
     let _no_other_checkpoint = engine.flow.checkpoint_mutex.lock();
     checkpoint::checkpoint_locked(engine)?;
+    let containers = (sources.containers)(engine)?;
     let mut moment = engine.disk.manifest().with_state(|state| {
         let parts = state.chunks.values().flat_map(|chunk| &chunk.parts);
         let mut tables: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
@@ -232,6 +262,7 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
             state: state.clone(),
             tables: tables.into_values().collect(),
             value_files,
+            containers,
         })
     })?;
     // From here on nothing is written to the files that they name.
@@ -313,20 +344,25 @@ impl Target<'_> {
             .map_err(failed(&self.dir, "sync the copy's directory"))
     }
 
-    /// Links a file; returns whether that was possible. If the two file systems can never be
-    /// linked, it need not be tried again.
-    fn link(&self, from: &Path, to: &Path, may_link: &mut bool) -> Result<bool> {
+    /// Links a file; returns whether that was possible, or the reason why it was not. If the two
+    /// file systems can never be linked, it need not be tried again.
+    fn link(
+        &self,
+        from: &Path,
+        to: &Path,
+        may_link: &mut bool,
+    ) -> Result<std::result::Result<(), io::Error>> {
         match self.vfs.hard_link(from, to) {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(Ok(())),
             Err(error) => match error.kind() {
                 io::ErrorKind::CrossesDevices
                 | io::ErrorKind::Unsupported
                 | io::ErrorKind::PermissionDenied => {
                     *may_link = false;
-                    Ok(false)
+                    Ok(Err(error))
                 }
-                io::ErrorKind::TooManyLinks => Ok(false),
-                _ => Err(failed(to, "link an SSTable")(error)),
+                io::ErrorKind::TooManyLinks => Ok(Err(error)),
+                _ => Err(failed(to, "link a file")(error)),
             },
         }
     }

@@ -2,7 +2,7 @@
 
 use super::load::LockedDirectory;
 use crate::error::Result;
-use crate::files::CONTAINER;
+use crate::files::{container_name, container_number, in_container};
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{ChunkRecord, Part, Place};
 use crate::manifest::state::ManifestState;
@@ -49,7 +49,7 @@ pub(super) fn named(state: &ManifestState) -> (Vec<NamedTable<'_>>, Vec<(ChunkId
 pub(super) fn file_name(part: &Part) -> String {
     match part.place {
         Place::File => table_file_name(part.table),
-        Place::Extent { .. } => CONTAINER.to_owned(),
+        Place::Extent { offset } => container_name(in_container(offset).0),
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn table_file_name(id: TableId) -> String {
 pub(super) fn start(part: &Part) -> u64 {
     match part.place {
         Place::File => 0,
-        Place::Extent { offset } => offset,
+        Place::Extent { offset } => in_container(offset).1,
     }
 }
 
@@ -71,16 +71,22 @@ pub(super) fn place(part: &Part) -> Range<u64> {
     start..start.saturating_add(part.meta.len)
 }
 
+/// The files of all containers that can be opened, by number.
+pub(super) type Containers = BTreeMap<u64, Arc<dyn File>>;
+
 /// Opens the file of a part; `Err` says what is wrong with it.
 pub(super) fn open(
     directory: &LockedDirectory,
-    container: Option<&Arc<dyn File>>,
+    containers: &Containers,
     part: &Part,
 ) -> std::result::Result<Arc<dyn File>, String> {
-    match (part.place, container) {
-        (Place::Extent { .. }, Some(container)) => Ok(container.clone()),
-        (Place::Extent { .. }, None) => Err(format!("{CONTAINER} cannot be opened")),
-        (Place::File, _) => {
+    match part.place {
+        Place::Extent { offset } => {
+            let number = in_container(offset).0;
+            let file = containers.get(&number).cloned();
+            file.ok_or_else(|| format!("{} cannot be opened", container_name(number)))
+        }
+        Place::File => {
             let path = table_path(&directory.dir, part.table);
             let opened = directory.vfs.open(&path, false);
             opened.map_err(|error| match error.kind() {
@@ -100,12 +106,21 @@ pub(super) fn refuse_lacking(file: &dyn File, offset: u64, len: u64, id: TableId
     }
 }
 
-/// The container, if it can be opened.
-pub(super) fn container(directory: &LockedDirectory) -> Result<Option<Arc<dyn File>>> {
-    let path = directory.dir.join(CONTAINER);
-    match directory.vfs.open(&path, false) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StorageError::io(&path, "open the chunks' logs", error).into()),
+/// The containers that are there.
+pub(super) fn containers(directory: &LockedDirectory) -> Result<Containers> {
+    let mut containers = Containers::new();
+    for name in &directory.names {
+        let Some(number) = container_number(name) else {
+            continue;
+        };
+        let path = directory.dir.join(name);
+        match directory.vfs.open(&path, false) {
+            Ok(file) => drop(containers.insert(number, file)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(StorageError::io(&path, "open the chunks' logs", error).into());
+            }
+        }
     }
+    Ok(containers)
 }

@@ -19,12 +19,11 @@ use crate::chunk::View;
 use crate::chunk::covers::Covers;
 use crate::engine::JobContext;
 use crate::error::Result;
-use crate::files::CONTAINER;
 use crate::guards::plan::Plan;
 use crate::guards::plan::older::Older;
 use crate::guards::tree::{Fragment, Guard, Tree};
 use crate::manifest::Level;
-use crate::manifest::edit::{Part, Place};
+use crate::manifest::edit::Part;
 use crate::merge::chain::Chain;
 use crate::merge::{Merge, Source};
 use crate::pace;
@@ -35,7 +34,7 @@ use crate::rebalance::rewrite::{
 };
 use crate::rebalance::value_moves::Moves;
 use crate::sync::Arc;
-use crate::tables::table_path;
+use crate::tables::part_path;
 use crate::value_files::Needed;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
@@ -199,10 +198,7 @@ fn sources(plan: &Plan) -> Result<Vec<Box<dyn Source>>> {
 /// Names the tables of a plan for an error.
 fn files(context: &JobContext<'_>, plan: &Plan) -> String {
     let dir = &context.disk.dir;
-    let file = |fragment: &Fragment| match fragment.table.part.place {
-        Place::File => table_path(dir, fragment.id()),
-        Place::Extent { .. } => dir.join(CONTAINER),
-    };
+    let file = |fragment: &Fragment| part_path(dir, &fragment.table.part);
     let files = plan.runs.iter().flatten().map(file);
     let files: BTreeSet<String> = files.map(|file| file.display().to_string()).collect();
     files.into_iter().collect::<Vec<_>>().join(", ")

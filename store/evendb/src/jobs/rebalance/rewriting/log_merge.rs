@@ -23,7 +23,6 @@ use crate::chunk::{Chunk, Token, View};
 use crate::engine::JobContext;
 use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::CONTAINER;
 use crate::funk::Run;
 use crate::manifest::edit::{Change, Place, Role};
 use crate::memory_policy::RUNS_USUAL;
@@ -150,6 +149,7 @@ pub(crate) fn merge_logs(context: &JobContext<'_>, chunks: &[Arc<Chunk>]) -> Res
 fn merge_some(context: &JobContext<'_>, chunks: &[Arc<Chunk>]) -> Result<usize> {
     let &JobContext { core, disk, .. } = context;
     let (mut merged, mut written, mut done) = (Vec::new(), 0, 0);
+    let _not_sealed = disk.container.writing();
     let mut writer = disk.container.run_writer();
     let first = chunks.iter().take(CHUNKS_AHEAD);
     first.for_each(|chunk| ask_for_runs(context, chunk));
@@ -310,7 +310,7 @@ fn build_merged(
 /// Names a merge of runs, for an error.
 fn merge_and_file(disk: &Disk, chunk: &Chunk, runs: &[Run]) -> String {
     let (first, last) = (runs[0].ordinal, runs[runs.len() - 1].ordinal);
-    let file = disk.dir.join(CONTAINER).display().to_string();
+    let file = disk.container.file().path().display().to_string();
     let chunk = chunk.id.0;
     format!("a merge of runs {first} to {last} of chunk {chunk} ({file}) lost or made records")
 }

@@ -132,6 +132,7 @@ fn change_item(change: &Change) -> DumpItem {
             let item = item("edit-fragments").number("chunk", id.0);
             item.text("gone", gone.collect::<Vec<_>>().join(" "))
         }
+        Change::Container { number } => item("container").number("number", *number),
         Change::AddCovers { id, .. } => item("add-range-deletions").number("chunk", id.0),
         Change::Checkpoint {
             number,

@@ -148,7 +148,7 @@ impl Dumper<'_> {
     fn log(&mut self, id: u64) -> Result<ControlFlow<()>> {
         let chunk = self.chunk_record(id)?;
         let item = self.chunk_item(&chunk);
-        let container = tables::container(self.directory)?;
+        let containers = tables::containers(self.directory)?;
         let mut runs: Vec<&Part> = chunk.parts.iter().collect();
         runs.retain(|part| part.role.is_run());
         runs.sort_by_key(|part| part.role.order());
@@ -159,7 +159,7 @@ impl Dumper<'_> {
             }
             flow = self.part(part, 1);
             if flow.is_continue() {
-                flow = match tables::open(self.directory, container.as_ref(), part) {
+                flow = match tables::open(self.directory, &containers, part) {
                     Ok(file) => {
                         dump_table(&mut self.output, &*file, tables::place(part), part.table)
                     }
@@ -188,8 +188,8 @@ impl Dumper<'_> {
             .flat_map(|chunk| &chunk.parts);
         let known = parts.find(|part| part.table == id).cloned();
         if let Some(part) = known {
-            let container = tables::container(self.directory)?;
-            let file = tables::open(self.directory, container.as_ref(), &part);
+            let containers = tables::containers(self.directory)?;
+            let file = tables::open(self.directory, &containers, &part);
             let file = file.map_err(not_found)?;
             if self.part(&part, 0).is_break() {
                 return Ok(ControlFlow::Break(()));

@@ -4,7 +4,7 @@
 use super::{Loss, Repairer, Winners, tables};
 use crate::api::db::Db;
 use crate::error::Result;
-use crate::files::CONTAINER;
+use crate::files::container_name;
 use crate::manifest::edit::{Part, Place};
 use evendb_storage::TableId;
 use evendb_storage::table::{
@@ -63,14 +63,14 @@ impl Repairer<'_, '_> {
                 }
             }
         }
-        if self.stale
-            && let Some(file) = self.container.clone()
-        {
-            let found = scan(&*file, CONTAINER);
+        let containers = self.containers.iter().filter(|_| self.stale);
+        let mut unplaced = Vec::new();
+        for (&number, file) in containers {
+            let found = scan(&**file, &container_name(number));
             let new = |found: &Found| !named.contains(&found.id) && self.may_be_unplaced(found.id);
-            let new: Vec<Found> = found.into_iter().filter(new).collect();
-            self.unplaced.extend(new);
+            unplaced.extend(found.into_iter().filter(new));
         }
+        self.unplaced.append(&mut unplaced);
         self.unplaced.sort_by_key(|found| found.id);
         self.unplaced.dedup_by_key(|found| found.id);
         Ok(())
@@ -86,7 +86,7 @@ impl Repairer<'_, '_> {
             .values()
             .flat_map(|chunk| &chunk.parts)
         {
-            if let Ok(file) = tables::open(self.directory, self.container.as_ref(), part) {
+            if let Ok(file) = tables::open(self.directory, &self.containers, part) {
                 tables::refuse_lacking(&*file, tables::start(part), part.meta.len, part.table)?;
             }
         }

@@ -38,7 +38,6 @@ use crate::range_set::RangeSet;
 use crate::sync::Arc;
 use crate::value_files;
 use evendb_base::placement;
-use evendb_storage::vfs::File;
 use evendb_storage::{Apart, Error as StorageError, Kind, TableId, Time};
 use find::Found;
 use salvage::{Operated, Winners, hide, overlay};
@@ -79,12 +78,12 @@ pub fn repair(
     let mut report = RepairReport::default();
     report.findings.clone_from(&loaded.findings);
     structure_losses(&directory, &loaded, &mut report);
-    let container = tables::container(&directory)?;
+    let containers = tables::containers(&directory)?;
     let mut repairer = Repairer {
         directory: &directory,
         loaded: &loaded,
         options,
-        container,
+        containers,
         report,
         stale: loaded.edits_lost,
         log: BTreeMap::new(),
@@ -184,7 +183,7 @@ struct Repairer<'r, 'o> {
     directory: &'r LockedDirectory,
     loaded: &'r Loaded,
     options: RepairOptions,
-    container: Option<Arc<dyn File>>,
+    containers: tables::Containers,
     report: RepairReport,
     /// Edits of the manifest are lost: there may be tables that it should name and does not name.
     stale: bool,

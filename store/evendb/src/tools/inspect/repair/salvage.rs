@@ -158,7 +158,7 @@ impl Repairer<'_, '_> {
             };
         }
         PartFile {
-            file: tables::open(self.directory, self.container.as_ref(), part),
+            file: tables::open(self.directory, &self.containers, part),
             name,
             start: tables::start(part),
         }

@@ -15,7 +15,10 @@ use super::{
     Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, VerifyReport, chunk_name,
 };
 use crate::error::Result;
-use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, KEYS, LOCK, is_own_name};
+use crate::files::{
+    COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, KEYS, LOCK, container_name, in_container,
+    is_own_name,
+};
 use crate::kept_changes;
 use crate::manifest::current::CURRENT_LEN;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
@@ -160,59 +163,66 @@ impl Verifier<'_, '_> {
         }
     }
 
-    /// Checks that extents lie in the container, in whole sectors, and do not overlap.
+    /// Checks that extents lie in their containers, in whole sectors, and do not overlap.
     fn container_places(&mut self, named: &[NamedTable<'_>]) -> Result<()> {
-        let path = self.directory.dir.join(CONTAINER);
-        let Some(file) = tables::container(self.directory)? else {
+        let containers = tables::containers(self.directory)?;
+        let mut lens = BTreeMap::new();
+        for (&number, file) in &containers {
+            let len = file.len();
+            let len = len.map_err(StorageError::at(file.path(), "look at the chunks' logs"))?;
+            lens.insert(number, len);
+        }
+        let in_extents = named.iter().filter_map(|named| match named.part.place {
+            Place::Extent { offset } => Some((named, in_container(offset))),
+            Place::File => None,
+        });
+        let needed: BTreeSet<u64> = in_extents.clone().map(|(_, (number, _))| number).collect();
+        for number in needed.union(&[self.state.container].into()) {
             let what = "the chunks' logs are missing";
-            self.find(Finding::corruption(
-                FindingKind::Missing,
-                CONTAINER,
-                None,
-                what,
-            ));
-            return Ok(());
-        };
-        self.report.checked.files += 1;
-        let len = file
-            .len()
-            .map_err(StorageError::at(&path, "look at the chunks' logs"))?;
-        let mut free_from = 0;
-        for named in named {
-            let Place::Extent { offset } = named.part.place else {
+            let name = container_name(*number);
+            if !lens.contains_key(number) {
+                let kind = FindingKind::Missing;
+                self.find(Finding::corruption(kind, &name, None, what));
+            }
+        }
+        self.report.checked.files += lens.len() as u64;
+        let mut free_from = (0, 0);
+        for (named, (number, offset)) in in_extents {
+            let Some(&len) = lens.get(&number) else {
                 continue;
             };
             let end = offset.saturating_add(named.part.meta.len);
-            let wrong = if !offset.is_multiple_of(512) {
+            let wrong = if number > self.state.container {
+                Some((
+                    FindingKind::Structure,
+                    "a run in logs that were never begun",
+                ))
+            } else if !offset.is_multiple_of(512) {
                 Some((FindingKind::Structure, "a run does not begin at a sector"))
             } else if end > len {
                 Some((FindingKind::Length, "a run lies beyond the file's end"))
-            } else if offset < free_from {
+            } else if (number, offset) < free_from {
                 Some((FindingKind::Structure, "two runs overlap"))
             } else {
                 None
             };
-            free_from = free_from.max(end.saturating_add(511) / 512 * 512);
+            free_from = free_from.max((number, end.saturating_add(511) / 512 * 512));
             if let Some((kind, what)) = wrong {
                 let chunks = self.chunk_names(&named.chunks);
                 let what = format!("{what}: {:#x}", named.part.table.0);
-                self.find(Finding::corruption(
-                    kind,
-                    CONTAINER,
-                    Some(offset..end),
-                    what,
-                ))
-                .chunks = chunks;
+                let (name, range) = (container_name(number), Some(offset..end));
+                self.find(Finding::corruption(kind, &name, range, what))
+                    .chunks = chunks;
             }
         }
         Ok(())
     }
 
     fn tables(&mut self, named: &[NamedTable<'_>]) -> Result<()> {
-        let container = tables::container(self.directory)?;
+        let containers = tables::containers(self.directory)?;
         for named in named {
             let name = tables::file_name(named.part);
-            let file = match tables::open(self.directory, container.as_ref(), named.part) {
+            let file = match tables::open(self.directory, &containers, named.part) {
                 Ok(file) => {
                     let (part, start) = (named.part, tables::start(named.part));
                     tables::refuse_lacking(&*file, start, part.meta.len, part.table)?;
@@ -291,6 +301,7 @@ impl Verifier<'_, '_> {
         );
         known.extend(self.values.files());
         known.extend(loaded.manifest.map(writer::manifest_name));
+        known.insert(container_name(loaded.state.container));
         for name in &self.directory.names {
             if name.starts_with(DAMAGED_LOG) {
                 let what = "a commit log that was found damaged, as it was when somebody gave up what \

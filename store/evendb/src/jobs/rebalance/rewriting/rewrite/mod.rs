@@ -24,8 +24,7 @@ use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::error::{ErrorKind, Result};
-use crate::files::CONTAINER;
-use crate::manifest::edit::{Part, Place};
+use crate::manifest::edit::Part;
 use crate::memory_policy::is_mostly_written;
 use crate::merge::{Filtering, Merge};
 use crate::options::{CompactionFilter, FilterDecision};
@@ -36,7 +35,7 @@ use crate::rebalance::value_moves::Moves;
 use crate::rebalance::{guarded, munks};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::tables::table_path;
+use crate::tables::part_path;
 use crate::trace;
 use crate::value_files::Needed;
 use crate::version::clock::checkpoint_of;
@@ -416,10 +415,7 @@ fn rewrite_and_files(disk: &Disk, old: Old<'_>) -> String {
         .map(|chunk| chunk.id.0.to_string())
         .collect();
     let tables = old.views.iter().flat_map(|view| view.funk.tables());
-    let file = |part: &Part| match part.place {
-        Place::File => table_path(&disk.dir, part.table),
-        Place::Extent { .. } => disk.dir.join(CONTAINER),
-    };
+    let file = |part: &Part| part_path(&disk.dir, part);
     let files: BTreeSet<String> = tables
         .map(|table| file(&table.part).display().to_string())
         .collect();

@@ -1,0 +1,144 @@
+//! The files of all containers that have runs, by number; and the gate between those who write runs
+//! and the one who seals the container.
+//!
+//! ```text
+//! number   0          1          2
+//!          sealed     sealed     written to
+//!          | run |x|  | run |    | run | hole |
+//!            '- read only; shared with forks -'     removed when its last run has gone
+//! ```
+//! Invariants: a file of a sealed container is never written to, and keeps its length. Only a file
+//! whose last run has gone, by an edit that is durable and out of every view (I13), is given to the
+//! reaper. Numbers only grow.
+//!
+//! Thread safety: any thread. The map is a leaf, held for memory only, because gets that open a
+//! table look into it. The gate's mutex is held through the sealing, with its I/O. Not here: which
+//! extents of the container that is written to are free ([`super::container`]).
+
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+use evendb_storage::vfs::File;
+use std::collections::BTreeMap;
+
+/// One container.
+struct Segment {
+    file: Arc<dyn File>,
+    /// Of a sealed one: the bytes of its runs.
+    sealed: Option<u64>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Segments {
+    known: Mutex<BTreeMap<u64, Segment>>,
+    /// Numbers of sealed containers without runs.
+    unneeded: Mutex<Vec<u64>>,
+}
+
+impl Segments {
+    /// One container, which is written to.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn new(number: u64, file: Arc<dyn File>) -> Segments {
+        let segments = Segments::default();
+        segments.add(number, file);
+        segments
+    }
+
+    /// Adds the container that is written to.
+    pub(crate) fn add(&self, number: u64, file: Arc<dyn File>) {
+        let sealed = None;
+        self.known.lock().insert(number, Segment { file, sealed });
+    }
+
+    /// Adds a sealed container, with the bytes of its runs.
+    pub(crate) fn add_sealed(&self, number: u64, file: Arc<dyn File>, bytes: u64) {
+        let sealed = Some(bytes);
+        self.known.lock().insert(number, Segment { file, sealed });
+    }
+
+    /// Nothing is written to the container any more, which has runs of this number of bytes.
+    pub(super) fn seal(&self, number: u64, bytes: u64) {
+        let mut known = self.known.lock();
+        if let Some(segment) = known.get_mut(&number) {
+            segment.sealed = Some(bytes);
+        }
+        self.drop_if_empty(&mut known, number);
+    }
+
+    /// A run of a sealed container has gone.
+    pub(super) fn free(&self, number: u64, bytes: u64) {
+        let mut known = self.known.lock();
+        let sealed = known.get_mut(&number).and_then(|own| own.sealed.as_mut());
+        debug_assert!(
+            sealed.is_some(),
+            "freed in container {number}, which is not"
+        );
+        if let Some(left) = sealed {
+            debug_assert!(*left >= bytes, "freed more than there is");
+            *left = left.saturating_sub(bytes);
+        }
+        self.drop_if_empty(&mut known, number);
+    }
+
+    fn drop_if_empty(&self, known: &mut BTreeMap<u64, Segment>, number: u64) {
+        if known.get(&number).is_some_and(|own| own.sealed == Some(0)) {
+            known.remove(&number);
+            self.unneeded.lock().push(number);
+        }
+    }
+
+    /// The file of a container that has runs.
+    pub(crate) fn file(&self, number: u64) -> Option<Arc<dyn File>> {
+        let known = self.known.lock();
+        known.get(&number).map(|own| own.file.clone())
+    }
+
+    /// The numbers of all containers.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.known.lock().keys().copied().collect()
+    }
+
+    /// The number of a container whose file nobody needs, once for each.
+    pub(super) fn take_unneeded(&self) -> Option<u64> {
+        self.unneeded.lock().pop()
+    }
+
+    /// Whether there is a file to remove.
+    pub(super) fn has_unneeded(&self) -> bool {
+        !self.unneeded.lock().is_empty()
+    }
+}
+
+/// Keeps the container from being sealed while runs are written. Who writes may come in while
+/// another one is inside, and also while one waits to seal: so nobody waits for oneself.
+#[derive(Default)]
+pub(super) struct Gate {
+    inside: Mutex<usize>,
+    left: Condvar,
+}
+
+impl Gate {
+    /// Waits while the container is being sealed.
+    pub(super) fn enter(&self) -> Writing<'_> {
+        *self.inside.lock() += 1;
+        Writing(self)
+    }
+
+    /// Waits until nobody is inside, and keeps others out.
+    pub(super) fn close(&self) -> MutexGuard<'_, usize> {
+        let mut inside = self.inside.lock();
+        while *inside > 0 {
+            self.left.wait(&mut inside);
+        }
+        inside
+    }
+}
+
+/// Runs may be written; see [`Gate`].
+pub(crate) struct Writing<'g>(&'g Gate);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        *self.0.inside.lock() -= 1;
+        self.0.left.notify_all();
+    }
+}
