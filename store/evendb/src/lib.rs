@@ -75,6 +75,7 @@ pub use evendb_base::RangeSize;
 pub use expiry::WallClock;
 pub use figures::live::LiveStats;
 pub use ingest::IngestSummary;
+pub use memory::shared::{SharedBudget, SharedOptions, SharedStats};
 pub use merge_operator::ready::Merges;
 pub use merge_operator::{MergeError, MergeOperator};
 pub use metrics::{Figure, FigureKind, FigureUnit};

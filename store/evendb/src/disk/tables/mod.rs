@@ -20,6 +20,7 @@ pub(crate) mod segments;
 use crate::error::Result;
 use crate::files::{container_name, in_container};
 use crate::manifest::edit::{Part, Place, Role};
+use crate::memory::shared::Member;
 use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::lazy::LazyArc;
@@ -120,6 +121,21 @@ struct SharedByTables {
     descriptors: Arc<AtomicU64>,
     bytes_max: AtomicU64,
     files_max: u64,
+    /// The place in a shared budget, whose databases keep one limit of files together.
+    member: Option<Arc<Member>>,
+}
+
+/// The number of tables that are files and that may be open when none is in use.
+pub(crate) struct FilesMax {
+    pub(crate) most: u64,
+    /// The place in a shared budget, whose databases keep one limit together besides.
+    pub(crate) member: Option<Arc<Member>>,
+}
+
+impl From<u64> for FilesMax {
+    fn from(most: u64) -> FilesMax {
+        FilesMax { most, member: None }
+    }
 }
 
 /// All tables that the manifest names.
@@ -358,12 +374,17 @@ impl SharedByTables {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if handle.part.place == Place::File {
             self.files.fetch_add(sign, Ordering::Relaxed);
+            if let Some(member) = &self.member {
+                member.count_files(sign);
+            }
         }
     }
 
     fn is_over(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > self.bytes_max.load(Ordering::Relaxed) as i64
             || self.files.load(Ordering::Relaxed) > self.files_max as i64
+            || (self.member.as_ref())
+                .is_some_and(|all| all.has_too_many_files(self.files.load(Ordering::Relaxed)))
     }
 
     /// Closes tables while they are above a limit, looking at no more than `steps`.
@@ -469,8 +490,9 @@ impl Tables {
         container: Arc<Container>,
         value_files: Arc<ValueFiles>,
         ledger: Ledger,
-        files_max: u64,
+        files_max: impl Into<FilesMax>,
     ) -> Tables {
+        let FilesMax { most, member } = files_max.into();
         let shared = SharedByTables {
             vfs,
             dir: dir.to_owned(),
@@ -483,7 +505,8 @@ impl Tables {
             files: AtomicI64::new(0),
             descriptors: Arc::default(),
             bytes_max: AtomicU64::new(u64::MAX >> 1),
-            files_max,
+            files_max: most,
+            member,
         };
         Tables {
             shared: Arc::new(shared),

@@ -403,6 +403,14 @@ impl Admission {
         self.give_back(0, 0);
     }
 
+    /// Sets the number of bytes of deltas that may be reserved. If more are reserved, the next
+    /// requests wait until they are fewer.
+    pub(crate) fn set_delta_limit(&self, bytes: u64) {
+        self.delta.set_limit(bytes);
+        // A request that waits may fit now.
+        self.give_back(0, 0);
+    }
+
     /// Whether more than `eighths` of the ring would be reserved with `bytes` more.
     pub(crate) fn ring_fuller_than(&self, eighths: u64, bytes: u64) -> bool {
         self.has_ring() && (self.ring.used() + bytes) * 8 > self.ring.limit() * eighths

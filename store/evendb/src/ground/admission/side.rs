@@ -8,7 +8,9 @@ use crossbeam_utils::CachePadded;
 /// One limit, and the bytes of it that are reserved.
 pub(super) struct Side {
     used: CachePadded<AtomicU64>,
-    /// The ring's limit rises when the ring gets more room. Relaxed: an old limit is smaller.
+    /// The ring's limit rises when the ring gets more room: an old limit is smaller. That of deltas
+    /// follows a part of a shared budget: a request that sees an old one comes before the change.
+    /// Relaxed for both.
     limit: AtomicU64,
     /// Whether large requests may go above the limit.
     stretches: bool,
@@ -58,6 +60,10 @@ impl Side {
 
     pub(super) fn raise_limit(&self, limit: u64) {
         self.limit.fetch_max(limit, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     pub(super) fn give_back(&self, bytes: u64) {

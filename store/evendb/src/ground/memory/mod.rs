@@ -28,6 +28,7 @@
 
 pub(crate) mod fetch;
 pub(crate) mod heap;
+pub(crate) mod shared;
 pub(crate) mod slab;
 
 // Not the seam's atomics: gauges order no other data, so the models need not step through them.

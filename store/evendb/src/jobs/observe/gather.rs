@@ -17,7 +17,7 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
     engine.core.metrics.fill(&mut stats, waits);
     stats.bytes_written.value_files = engine.core.value_files.written.get();
     let memory = &mut stats.memory;
-    memory.budget = engine.core.options.memory_budget;
+    memory.budget = engine.memory.budget();
     memory.deltas = engine.core.admission.delta_used();
     memory.row_cache = engine.memory.row_bytes();
     stats.spans_to_warm = engine.memory.spans_to_warm();

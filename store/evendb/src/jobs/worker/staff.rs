@@ -43,6 +43,14 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         log.begin_slowly();
     }
     let weak = Arc::downgrade(engine);
+    if let Some(member) = engine.memory.member() {
+        let weak = weak.clone();
+        member.set_wake(move || {
+            if let Some(engine) = weak.upgrade() {
+                engine.work.stir();
+            }
+        });
+    }
     let body_of = move |role| {
         let engine = weak.upgrade()?;
         Some(Box::new(move || run_thread(role, &engine)) as Box<dyn FnOnce() + Send>)
@@ -225,7 +233,10 @@ impl Reaping {
             }
             self.more |= engine.space.takes_give_back();
         }
-        self.heap.tend(engine.core.options.memory_budget);
+        match engine.memory.member() {
+            Some(member) => member.tend_heap(),
+            None => self.heap.tend(engine.core.options.memory_budget),
+        }
         let removed = engine.core.health.may_remove() && engine.disk.tables.remove_file();
         engine.disk.tables.let_go();
         if self.more && !removed {

@@ -7,6 +7,7 @@ use super::{refuse, within};
 use crate::encryption::{KeyProvider, Provider};
 use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::{SystemWallClock, WallClock};
+use crate::memory::shared::SharedBudget;
 use evendb_base::directory_lock::LOCK_PATIENCE;
 use evendb_base::setters;
 use std::fmt;
@@ -131,6 +132,7 @@ pub struct Advanced {
     pub(crate) wait_for_lock: Duration,
     pub(crate) wall_clock: Arc<dyn WallClock>,
     pub(crate) encryption: Option<Provider>,
+    pub(crate) shared: Option<SharedBudget>,
 }
 
 impl Advanced {
@@ -159,6 +161,7 @@ impl Advanced {
             wait_for_lock: LOCK_PATIENCE,
             wall_clock: Arc::new(SystemWallClock),
             encryption: None,
+            shared: None,
         }
     }
 }
@@ -350,6 +353,19 @@ impl Advanced {
     /// ```
     pub fn encryption(mut self, keys: Arc<dyn KeyProvider>) -> Self {
         self.encryption = Some(Provider(keys));
+        self
+    }
+
+    /// The budget that this database shares with others of the process. Default: none; then
+    /// [`Options::memory_budget`](crate::Options::memory_budget) is its own. With a shared budget
+    /// that option has no effect, and the commit log is not mapped unless
+    /// [`commit_log_mapped`](Self::commit_log_mapped) says so. [`SharedBudget::options`] gives
+    /// options with this setting. An opening for which the budget has no room fails with
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
+    ///
+    /// Touch it when a process has many databases.
+    pub fn shared(mut self, shared: &SharedBudget) -> Self {
+        self.shared = Some(shared.clone());
         self
     }
 

@@ -23,6 +23,7 @@ pub use self::text::forms;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;
+use crate::memory::shared::{Member, Membership, SharedBudget};
 #[doc(inline)]
 pub use evendb_base::Durability;
 use evendb_base::container::default_budget;
@@ -80,6 +81,8 @@ pub struct Options {
     pub(crate) workers: usize,
     pub(crate) stats_interval: Duration,
     pub(crate) advanced: Advanced,
+    /// The place in a shared budget, from the opening on.
+    pub(crate) membership: Option<Arc<Membership>>,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
     pub(crate) plant: crate::plant::Plant,
@@ -129,10 +132,18 @@ impl Options {
             workers: workers_default(),
             stats_interval: Duration::from_secs(1),
             advanced: Advanced::new(),
+            membership: None,
             vfs: Arc::new(OsVfs),
             #[cfg(test)]
             plant: crate::plant::Plant::Nothing,
         }
+    }
+}
+
+impl SharedBudget {
+    /// Options of a database that shares this budget, with defaults for the rest.
+    pub fn options(&self) -> Options {
+        Options::new().advanced(|advanced| advanced.shared(self))
     }
 }
 
@@ -259,6 +270,20 @@ impl Options {
         self
     }
 
+    /// Takes a place in the shared budget, if there is one: from now on sizes follow from it.
+    pub(crate) fn join_shared(&mut self) -> Result<()> {
+        if let Some(shared) = &self.advanced.shared {
+            self.memory_budget = shared.sizes_budget();
+            self.membership = Some(Arc::new(shared.join()?));
+        }
+        Ok(())
+    }
+
+    /// The place in a shared budget, once the database is opened.
+    pub(crate) fn member(&self) -> Option<&Arc<Member>> {
+        self.membership.as_ref().map(|place| &place.member)
+    }
+
     /// The file system to use; tests give a simulated one, and see no file that depends on the
     /// time: this sets [`stats_interval`](Self::stats_interval) to zero.
     #[doc(hidden)]
@@ -324,7 +349,10 @@ impl Options {
 
     pub(crate) fn open_files_limit(&self) -> u64 {
         let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
-        self.advanced.open_files_max.unwrap_or(half.clamp(1, 8192))
+        let shared = self.advanced.shared.as_ref();
+        let shared = shared.map(SharedBudget::open_files_max);
+        let own = self.advanced.open_files_max.or(shared);
+        own.unwrap_or(half.clamp(1, 8192))
     }
 
     /// The target for logs, unless their limits are fixed.
@@ -363,7 +391,9 @@ impl Options {
     /// How records reach the commit log's file.
     pub(crate) fn commit_log_writing(&self) -> Writing {
         let sync = self.durability == Durability::Sync;
-        match self.advanced.commit_log_mapped.unwrap_or(!sync) {
+        // A mapped log takes memory that no database of a shared budget gives back at once.
+        let maps = !sync && self.advanced.shared.is_none();
+        match self.advanced.commit_log_mapped.unwrap_or(maps) {
             true => Writing::Mapped,
             // Every write waits for the sync, so nothing needs to reach the file before.
             false if sync => Writing::Gathered,

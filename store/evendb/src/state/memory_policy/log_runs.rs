@@ -88,7 +88,7 @@ impl MemoryPolicy {
     /// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly in
     /// between.
     fn by_metadata(&self, most: u32, least: u32) -> u32 {
-        let tenth = (self.limits.budget / 10).max(1);
+        let tenth = (self.limits.usual_budget() / 10).max(1);
         let above = self.ledger.bytes(Use::Metadata).saturating_sub(tenth);
         most - (u64::from(most - least) * above.min(tenth) / tenth) as u32
     }

@@ -46,6 +46,7 @@ pub(crate) use room::is_mostly_written;
 use crate::admission::Admission;
 use crate::commit_log::CommitLog;
 use crate::memory::Ledger;
+use crate::memory::shared::Member;
 use crate::options::Options;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -120,11 +121,13 @@ impl MemoryPolicy {
         ring: Option<Arc<CommitLog>>,
     ) -> MemoryPolicy {
         let ring = ring.filter(|ring| ring.is_mapped());
+        // A part of a shared budget has room for rows from the first round on.
+        let (row_bytes, sampled) = match options.member() {
+            Some(_) => (0, options.memory_budget / 8),
+            None => (options.memory_budget / 10, options.memory_budget),
+        };
         let row_cache = options.advanced.row_cache.then(|| {
-            RowCache::with_policy(
-                (options.memory_budget / 10) as usize,
-                options.advanced.row_policy,
-            )
+            RowCache::with_policy(row_bytes as usize, options.advanced.row_policy)
         });
         MemoryPolicy {
             limits: MemoryLimits::of(options, ring.as_ref().map_or(0, |ring| ring.capacity)),
@@ -136,7 +139,7 @@ impl MemoryPolicy {
             ring,
             row_cache,
             row_compaction: Mutex::default(),
-            sampler: Sampler::new(options.memory_budget),
+            sampler: Sampler::new(sampled),
             split: Mutex::new(Split::new(options.row_share())),
             row_bytes_mean: AtomicU32::new(1024),
             spans: SpanPolicy::new(options.advanced.munk_policy),
@@ -152,6 +155,16 @@ impl MemoryPolicy {
             heat_left: AtomicU32::new(1.0f32.to_bits()),
             pressed_rounds: AtomicU32::new(0),
         }
+    }
+
+    /// The place in a shared budget, if the database has one.
+    pub(crate) fn member(&self) -> Option<&Arc<Member>> {
+        self.limits.member.as_ref()
+    }
+
+    /// The bytes that the database may have now: its budget, or its part of a shared one.
+    pub(crate) fn budget(&self) -> u64 {
+        self.limits.budget()
     }
 
     /// The tick that touches of a span's heat are given.

@@ -155,7 +155,7 @@ impl MemoryPolicy {
         self.round_chunks.store(seen.chunks, Ordering::Relaxed);
         self.residents.lock().chunks = std::mem::take(&mut seen.residents);
         let mut lists = std::mem::take(&mut seen.lists);
-        let many = lists.bytes > self.limits.budget / LISTS_SHARE;
+        let many = lists.bytes > self.limits.budget() / LISTS_SHARE;
         let mean = lists.heat / lists.chunks.len().max(1) as f32;
         let least = if many { mean } else { 0.0 };
         self.list_heat_min.store(least.to_bits(), Ordering::Relaxed);
@@ -284,7 +284,7 @@ impl MemoryPolicy {
         let mut compaction = self.row_compaction.lock();
         if !compaction.goes_on {
             compaction.pause = compaction.pause.saturating_sub(1);
-            let much = self.limits.budget / SMALL_HOLES_SHARE;
+            let much = self.limits.usual_budget() / SMALL_HOLES_SHARE;
             if compaction.pause > 0 || slab::small_holes_bytes() <= much {
                 return;
             }

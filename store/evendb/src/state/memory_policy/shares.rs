@@ -16,6 +16,9 @@
 //!                   pages that users' values keep: values are copied      note_kept_pages
 //! ```
 //!
+//! A part of a shared budget has no fixed uses: what puts used lately is theirs, with a little more,
+//! and the rest belongs to the other uses as above ([`crate::memory::shared`]).
+//!
 //! Invariants: nothing here takes memory away from a call that has it; each share is a target that
 //! the next rounds come down to. Munks and rows get the memory that all others leave, so memory
 //! that is charged to the others is never given to munks and rows too.
@@ -25,17 +28,22 @@
 //! ([`crate::tables`]), who makes uses smaller ([`crate::rebalance::tending`]).
 
 use super::{MemoryPolicy, RUNS_USUAL};
+use crate::memory::shared::{BASE_BYTES, DELTAS_MIN, Member, PART_MIN, Report};
 use crate::memory::{CHUNK_BYTES, TABLE_BYTES, Use, slab};
 use crate::options::Options;
+use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
 /// Parts of the budget that do not depend on what the database holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct MemoryLimits {
-    pub(super) budget: u64,
+    budget: u64,
     ring: u64,
     deltas: u64,
     reserve: u64,
+    /// The place in a shared budget: then the budget is a part of it that moves, and the other
+    /// figures are only those by which the database was made.
+    pub(super) member: Option<Arc<Member>>,
 }
 
 impl MemoryLimits {
@@ -49,11 +57,26 @@ impl MemoryLimits {
             // A sixteenth. For small budgets it is an eighth, but at most 24 MiB: threads,
             // libraries and the heap's holes take some memory anyway.
             reserve: (budget / 16).max((24 << 20).min(budget / 8)),
+            member: options.member().cloned(),
         }
+    }
+
+    /// The bytes of the budget now.
+    pub(super) fn budget(&self) -> u64 {
+        self.member.as_ref().map_or(self.budget, |member| member.part())
+    }
+
+    /// The budget by which uses are judged that cannot follow a part down: at least the least
+    /// budget of a database alone.
+    pub(super) fn usual_budget(&self) -> u64 {
+        self.budget().max(1 << 20)
     }
 
     /// The bytes that are left after ring, deltas, reserve and `others`.
     fn left(&self, others: u64) -> u64 {
+        if let Some(member) = &self.member {
+            return member.part().saturating_sub(PART_MIN + others);
+        }
         let fixed = self.ring + self.deltas + self.reserve;
         self.budget.saturating_sub(fixed + others)
     }
@@ -71,7 +94,7 @@ impl MemoryLimits {
     /// metadata. A cold get without its block index reads twice, so they come before rows and
     /// munks, up to a third.
     fn indexes(&self, metadata: u64) -> u64 {
-        (self.left(metadata) / 3).max(self.budget / 8)
+        (self.left(metadata) / 3).max(self.budget() / 8)
     }
 }
 
@@ -111,6 +134,9 @@ impl MemoryPolicy {
         let others = [Use::Metadata, Use::Buffers, Use::Tables, Use::Searches];
         let others: u64 = others.iter().map(|&of| self.ledger.bytes(of)).sum();
         let limits = &self.limits;
+        if let Some(member) = &limits.member {
+            return member.part().saturating_sub(BASE_BYTES + others + self.puts_bytes());
+        }
         // Large batches may take the deltas above their limit.
         let deltas_above = self.admission.delta_used().saturating_sub(limits.deltas);
         limits.left(others + deltas_above) + limits.lent(&self.used_lately())
@@ -124,31 +150,76 @@ impl MemoryPolicy {
         }
     }
 
+    /// The bytes of a shared budget's part that belong to puts now: what they used lately, half of
+    /// that again, and the least. Puts may take more at once, up to the limit of their deltas; spans
+    /// and rows leave then.
+    fn puts_bytes(&self) -> u64 {
+        let peak = self.admission.delta_peak();
+        self.ring_bytes() + (peak + peak / 2).max(DELTAS_MIN)
+    }
+
+    /// The bytes of a mapped commit log that are in memory.
+    fn ring_bytes(&self) -> u64 {
+        self.ring.as_ref().map_or(0, |ring| ring.bytes_in_memory())
+    }
+
+    /// Tells the shared budget, if the database has a part of one, what it has, and what it could
+    /// use: `data_bytes` are those of its live records, `operations` the number of its operations
+    /// so far. Returns the bytes of deltas that its part then allows.
+    pub(crate) fn tell_shared(&self, data_bytes: u64, operations: u64) -> Option<u64> {
+        let member = self.limits.member.as_ref()?;
+        let of = |of| self.ledger.bytes(of);
+        let metadata = of(Use::Metadata);
+        let indexes = of(Use::Tables) + of(Use::Searches) + of(Use::Buffers);
+        let images = of(Use::Munks) + self.row_bytes();
+        let deltas = self.admission.delta_used();
+        let puts = (2 * self.admission.delta_peak()).clamp(DELTAS_MIN, self.limits.deltas);
+        member.report(Report {
+            held: metadata + indexes + images + deltas + self.ring_bytes(),
+            fixed: metadata,
+            // All records in RAM take a little more than on disk; rows take more than images.
+            want: data_bytes + data_bytes / 4 + indexes + 2 * puts + self.ring_bytes(),
+            operations,
+        });
+        let spare = member.part().saturating_sub(BASE_BYTES + metadata);
+        Some((spare / 2).clamp(DELTAS_MIN, self.limits.deltas.max(DELTAS_MIN)))
+    }
+
     /// Whether buffers take enough memory that cursors should read less at a time.
     pub(crate) fn buffers_are_short(&self) -> bool {
-        self.ledger.bytes(Use::Buffers) > self.limits.budget / 32
+        self.ledger.bytes(Use::Buffers) > self.limits.usual_budget() / 32
     }
 
     /// Notes that the munks' memory has `bytes` that they no longer use. Above a share the reason
     /// is users' values: they get copies then, which keep no page, until it is less.
     pub(super) fn note_kept_pages(&self, bytes: u64) {
-        let many = bytes > self.limits.budget / 16;
+        let many = bytes > self.limits.budget() / 16;
         self.copies_values.store(many, Ordering::Relaxed);
     }
 
     /// Bytes of slabs that are resident without use, beyond those that stay for deltas.
     pub(super) fn holes_bytes(&self) -> u64 {
+        if self.limits.member.is_some() {
+            // They belong to all databases: the budget is divided without them.
+            return 0;
+        }
         slab::slack_bytes().saturating_sub(self.slack_left())
     }
 
     /// The part of these holes that comes back only with whole slabs.
     pub(super) fn small_holes_bytes(&self) -> u64 {
+        if self.limits.member.is_some() {
+            return 0;
+        }
         slab::small_holes_bytes().saturating_sub(self.slack_left())
     }
 
     /// The bytes that slabs may hold without use: what deltas may take again at any time, and a
     /// part of the reserve.
     pub(crate) fn slack_left(&self) -> u64 {
+        if let Some(member) = &self.limits.member {
+            return member.slack();
+        }
         self.delta_room() + self.limits.reserve / 2
     }
 
@@ -181,7 +252,7 @@ impl MemoryPolicy {
     /// many chunks) slows no put, since it would do so for ever; `mergeable_bytes` is what merges
     /// that are due would free.
     pub(crate) fn slow_for_metadata(&self, chunks: u64, mergeable_bytes: u64) {
-        let budget = self.limits.budget;
+        let budget = self.limits.usual_budget();
         let usual = chunks * (CHUNK_BYTES + RUNS_USUAL * TABLE_BYTES) as u64;
         let metadata = self.ledger.bytes(Use::Metadata);
         let above = metadata.saturating_sub(usual.max(budget / 5));

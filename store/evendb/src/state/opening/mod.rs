@@ -38,13 +38,14 @@ use crate::manifest::edit::{Change, EpochRecord};
 use crate::manifest::epochs;
 use crate::manifest::state::{EPOCH_MAX, ManifestState};
 use crate::manifest::writer::{self, Manifest, manifest_path};
+use crate::memory::shared::DELTAS_MIN;
 use crate::memory::{Ledger, LedgerOwner};
 use crate::memory_policy::MemoryPolicy;
 use crate::options::{Durability, Options};
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
-use crate::tables::Tables;
+use crate::tables::{FilesMax, Tables};
 use crate::tables::container::Container;
 use crate::trace;
 use crate::value_extents::ValueExtents;
@@ -75,7 +76,8 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 /// Opens or creates the database in `path`.
-pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
+pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
+    options.join_shared()?;
     let vfs = options.vfs.clone();
     let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
     if options.beside_writer {
@@ -309,7 +311,12 @@ impl Opening {
     /// Admission that counts nothing yet.
     fn admission(&self, log: &Log) -> Arc<Admission> {
         let usable = log.commit_log.as_deref().map_or(0, CommitLog::usable);
-        let admission = Admission::new(usable, self.options.delta_bytes_max());
+        // A part of a shared budget has room for more from the first round on.
+        let deltas = match self.options.member() {
+            Some(_) => DELTAS_MIN,
+            None => self.options.delta_bytes_max(),
+        };
+        let admission = Admission::new(usable, deltas);
         Arc::new(admission.alone(self.options.workers == 0))
     }
 
@@ -355,7 +362,10 @@ impl Opening {
         value_files: &Arc<ValueFiles>,
         ledger: Ledger,
     ) -> Tables {
-        let files_max = self.options.open_files_limit();
+        let files_max = FilesMax {
+            most: self.options.open_files_limit(),
+            member: self.options.member().cloned(),
+        };
         let (vfs, container) = (self.vfs.clone(), container.clone());
         let values = value_files.clone();
         Tables::new(vfs, &self.dir, container, values, ledger, files_max)

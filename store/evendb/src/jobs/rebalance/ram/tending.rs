@@ -33,6 +33,7 @@ const PINNED_CHUNKS: usize = 64;
 pub(crate) fn tend_memory(engine: &Engine) {
     let Engine { core, memory, .. } = engine;
     core.admission.let_delta_peak_sink();
+    tend_part(engine);
     // A model has no time.
     if !cfg!(evendb_shuttle)
         && let Some(ring) = &engine.log.commit_log
@@ -48,6 +49,22 @@ pub(crate) fn tend_memory(engine: &Engine) {
     }
     let mergeable = engine.space.mergeable_bytes.load(Ordering::Relaxed);
     memory.slow_for_metadata(engine.space.chunks(), mergeable);
+}
+
+/// Tells a shared budget what the database has and could use, and follows its part.
+fn tend_part(engine: &Engine) {
+    let Engine { core, memory, .. } = engine;
+    if memory.member().is_none() {
+        return;
+    }
+    let data_bytes = engine.space.stats.lock().live_bytes;
+    let Some(deltas_max) = memory.tell_shared(data_bytes, core.metrics.operations()) else {
+        return;
+    };
+    core.admission.set_delta_limit(deltas_max);
+    if !core.manual() && core.admission.half_full() {
+        engine.work.want_checkpoint_for_room();
+    }
 }
 
 /// Makes log searches smaller, first those that nobody has used since the last time.

@@ -61,7 +61,10 @@ impl Core {
             recording: Recording::default(),
             search_settings: SearchSettings::of(&options, ledger.ledger()),
             ledger,
-            _warm: KeepWarm::new(options.delta_bytes_max()),
+            _warm: KeepWarm::new(match options.member() {
+                Some(_) => 0,
+                None => options.delta_bytes_max(),
+            }),
             options,
         }
     }
