@@ -1,5 +1,5 @@
 // Comparator, FilterPolicy and Cache: the classes that LevelDB gives to programs beside databases.
-// No database calls any of these.
+// No database calls any of these. Made: which objects of these classes are the library's own.
 
 #include <list>
 #include <mutex>
@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "internals.h"
+#include "leveldb/cache.h"
 #include "leveldb/comparator.h"
+#include "leveldb/filter_policy.h"
 
 namespace leveldb {
 
@@ -47,12 +49,13 @@ class OrderOfBytes final : public Comparator {
 class BloomFilter final : public FilterPolicy {
  public:
   explicit BloomFilter(int bits_per_key) : bits_(bits_per_key < 1 ? 1 : bits_per_key) {
-    Internals::BitsPerKeyOf(this) = bits_per_key;
+    Made::Add(static_cast<FilterPolicy*>(this), bits_per_key < 0 ? 0 : static_cast<uintptr_t>(bits_per_key));
     // ln 2 times the bits makes the fewest mistakes.
     probes_ = bits_ * 69 / 100;
     if (probes_ < 1) probes_ = 1;
     if (probes_ > kProbesMax) probes_ = kProbesMax;
   }
+  ~BloomFilter() override { Made::Remove(static_cast<FilterPolicy*>(this)); }
 
   const char* Name() const override { return "evendb.BloomFilter"; }
 
@@ -129,9 +132,10 @@ struct Entry : Cache::Handle {
 // One lock guards everything; deleters are called without it.
 class LruCache final : public Cache {
  public:
-  explicit LruCache(size_t capacity) { Internals::CapacityOf(this) = capacity; }
+  explicit LruCache(size_t capacity) : capacity_(capacity) { Made::Add(static_cast<Cache*>(this), capacity); }
 
   ~LruCache() override {
+    Made::Remove(static_cast<Cache*>(this));
     for (const auto& cached : by_key_) Delete(cached.second);
   }
 
@@ -147,12 +151,12 @@ class LruCache final : public Cache {
     {
       const std::lock_guard<std::mutex> guard(lock_);
       TakeOut(entry->key, &gone);
-      if (Internals::CapacityOf(this) > 0) {
+      if (capacity_ > 0) {
         entry->is_cached = true;
         by_key_[entry->key] = entry;
         charge_ += charge;
       }
-      while (charge_ > Internals::CapacityOf(this) && !unused_.empty()) TakeOut(unused_.front()->key, &gone);
+      while (charge_ > capacity_ && !unused_.empty()) TakeOut(unused_.front()->key, &gone);
     }
     for (Entry* each : gone) Delete(each);
     return entry;
@@ -230,6 +234,7 @@ class LruCache final : public Cache {
     }
   }
 
+  const size_t capacity_;
   mutable std::mutex lock_;
   std::unordered_map<std::string, Entry*> by_key_;
   // The entry that was not used for the longest time comes first.
@@ -238,7 +243,36 @@ class LruCache final : public Cache {
   uint64_t last_id_ = 0;
 };
 
+struct MadeObjects {
+  std::mutex lock;
+  std::unordered_map<const void*, uintptr_t> numbers;
+};
+
+MadeObjects& TheMadeObjects() {
+  // Never destroyed: objects that are destroyed at the end of the program remove themselves from it.
+  static MadeObjects* const objects = new MadeObjects;
+  return *objects;
+}
+
 }  // namespace
+
+void Made::Add(const void* object, uintptr_t number) {
+  const std::lock_guard<std::mutex> guard(TheMadeObjects().lock);
+  TheMadeObjects().numbers[object] = number;
+}
+
+void Made::Remove(const void* object) {
+  const std::lock_guard<std::mutex> guard(TheMadeObjects().lock);
+  TheMadeObjects().numbers.erase(object);
+}
+
+bool Made::Find(const void* object, uintptr_t* number) {
+  const std::lock_guard<std::mutex> guard(TheMadeObjects().lock);
+  const auto found = TheMadeObjects().numbers.find(object);
+  if (found == TheMadeObjects().numbers.end()) return false;
+  *number = found->second;
+  return true;
+}
 
 Comparator::~Comparator() = default;
 FilterPolicy::~FilterPolicy() = default;

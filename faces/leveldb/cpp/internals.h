@@ -3,19 +3,30 @@
 #ifndef EVENDB_LEVELDB_CPP_INTERNALS_H_
 #define EVENDB_LEVELDB_CPP_INTERNALS_H_
 
+#include <cstdint>
+
 #include "leveldb/c.h"
-#include "leveldb/cache.h"
-#include "leveldb/filter_policy.h"
 #include "leveldb/write_batch.h"
 
 namespace leveldb {
 
+// The caches, filter policies and environments that this library made, each with a number: the
+// capacity of a cache, the bits of a filter policy, the disk of an environment in memory.
+//
+// The objects themselves have LevelDB's members, where a program's own class has anything. And it
+// may have been compiled without type information, so its type cannot be asked for. Hence this table
+// of addresses. Any number of threads may use it; it outlives all objects.
+class Made {
+ public:
+  static void Add(const void* object, uintptr_t number);
+  static void Remove(const void* object);
+  // False for an object of the program's own.
+  static bool Find(const void* object, uintptr_t* number);
+};
+
 // Looks into classes of the headers.
 struct Internals {
-  static leveldb_writebatch_t* BatchOf(const WriteBatch& batch) { return batch.batch_; }
-  static size_t& CapacityOf(Cache* cache) { return cache->capacity_; }
-  static int& BitsPerKeyOf(FilterPolicy* policy) { return policy->bits_per_key_; }
-  static int BitsPerKeyOf(const FilterPolicy& policy) { return policy.bits_per_key_; }
+  static const std::string& BytesOf(const WriteBatch& batch) { return batch.bytes_; }
 };
 
 }  // namespace leveldb

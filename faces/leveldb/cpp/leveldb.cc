@@ -1,17 +1,20 @@
-// DB, Snapshot, Iterator, WriteBatch and Status over the C functions.
+// DB, Snapshot, Iterator, Options and Status over the C functions.
 //
 // Each object has one handle of C, and forwards. Options of reads and writes are made once, except
 // options with a snapshot. Errors come as texts, and their prefixes make a Status again. Nothing
 // here throws, except for lack of memory.
 
 #include <cassert>
+#include <cstring>
 #include <memory>
 
 #include "internals.h"
+#include "leveldb/cache.h"
 #include "leveldb/comparator.h"
 #include "leveldb/db.h"
 #include "leveldb/env.h"
 #include "leveldb/evendb.h"
+#include "leveldb/filter_policy.h"
 
 namespace leveldb {
 
@@ -66,6 +69,7 @@ using OwnedReadOptions = Owned<leveldb_readoptions_t, leveldb_readoptions_destro
 using OwnedComparator = Owned<leveldb_comparator_t, leveldb_comparator_destroy>;
 using OwnedCache = Owned<leveldb_cache_t, leveldb_cache_destroy>;
 using OwnedFilterPolicy = Owned<leveldb_filterpolicy_t, leveldb_filterpolicy_destroy>;
+using OwnedBatch = Owned<leveldb_writebatch_t, leveldb_writebatch_destroy>;
 using OwnedText = Owned<void, leveldb_free>;
 
 void SetComparator(leveldb_options_t* options, const Comparator* comparator) {
@@ -79,7 +83,7 @@ void SetComparator(leveldb_options_t* options, const Comparator* comparator) {
   leveldb_options_set_comparator(options, made.get());
 }
 
-OwnedOptions ToC(const Options& options) {
+OwnedOptions ToC(const Options& options, const char* layout = nullptr) {
   OwnedOptions made(leveldb_options_create());
   leveldb_options_t* c = made.get();
   if (options.comparator != nullptr) SetComparator(c, options.comparator);
@@ -92,23 +96,28 @@ OwnedOptions ToC(const Options& options) {
   leveldb_options_set_block_restart_interval(c, options.block_restart_interval);
   leveldb_options_set_max_file_size(c, options.max_file_size);
   leveldb_options_set_compression(c, options.compression);
-  evendb_options_set_layout(c, options.layout);
-  if (options.block_cache != nullptr) {
-    const OwnedCache cache(leveldb_cache_create_lru(Internals::CapacityOf(options.block_cache)));
+  evendb_options_set_layout(c, layout);
+  uintptr_t number;
+  if (Made::Find(options.block_cache, &number)) {
+    const OwnedCache cache(leveldb_cache_create_lru(number));
     leveldb_options_set_cache(c, cache.get());
   }
-  if (options.filter_policy != nullptr) {
-    const int bits = Internals::BitsPerKeyOf(*options.filter_policy);
-    const OwnedFilterPolicy policy(leveldb_filterpolicy_create_bloom(bits));
+  if (Made::Find(options.filter_policy, &number)) {
+    const OwnedFilterPolicy policy(leveldb_filterpolicy_create_bloom(static_cast<int>(number)));
     leveldb_options_set_filter_policy(c, policy.get());
+  }
+  if (Made::Find(options.env, &number)) {
+    evendb_options_set_memory(c, reinterpret_cast<const evendb_memory_t*>(number));
   }
   return made;
 }
 
 Status CheckEnv(const Options& options) {
-  if (options.env == nullptr || options.env == Env::Default()) return Status::OK();
+  uintptr_t disk;
+  if (options.env == nullptr || options.env == Env::Default() || Made::Find(options.env, &disk)) return Status::OK();
   return Status::NotSupported(
-      "an environment of the program's own: databases reach their files themselves; use Env::Default()");
+      "an environment of the program's own: databases reach their files themselves; use Env::Default() or "
+      "NewMemEnv()");
 }
 
 class MomentOfDb final : public Snapshot {
@@ -152,6 +161,20 @@ const leveldb_writeoptions_t* ToC(const WriteOptions& options) {
   static const leveldb_writeoptions_t* const made[] = {WriteOptionsOfC(false), WriteOptionsOfC(true)};
   return made[options.sync ? 1 : 0];
 }
+
+// Gets the writes of a batch, and gives them as a batch of C.
+class BatchForC final : public WriteBatch::Handler {
+ public:
+  void Put(const Slice& key, const Slice& value) override {
+    leveldb_writebatch_put(batch_.get(), key.data(), key.size(), value.data(), value.size());
+  }
+  void Delete(const Slice& key) override { leveldb_writebatch_delete(batch_.get(), key.data(), key.size()); }
+
+  leveldb_writebatch_t* get() { return batch_.get(); }
+
+ private:
+  const OwnedBatch batch_{leveldb_writebatch_create()};
+};
 
 class IteratorOfDb final : public Iterator {
  public:
@@ -219,13 +242,13 @@ class DbOfC final : public DB {
   }
 
   Status Write(const WriteOptions& options, WriteBatch* updates) override {
-    Outcome outcome;
-    if (updates == nullptr) {
-      const WriteBatch empty;
-      leveldb_write(handle_, ToC(options), Internals::BatchOf(empty), outcome.place());
-    } else {
-      leveldb_write(handle_, ToC(options), Internals::BatchOf(*updates), outcome.place());
+    BatchForC batch;
+    if (updates != nullptr) {
+      const Status read = updates->Iterate(&batch);
+      if (!read.ok()) return read;
     }
+    Outcome outcome;
+    leveldb_write(handle_, ToC(options), batch.get(), outcome.place());
     return outcome.status();
   }
 
@@ -280,42 +303,60 @@ class DbOfC final : public DB {
   leveldb_t* const handle_;
 };
 
-// The number of bytes that a length takes in LevelDB's log.
-size_t LengthSize(size_t length) {
-  size_t size = 1;
-  for (; length >= 128; length >>= 7) size++;
-  return size;
-}
-
-size_t SizeInLog(const Slice& bytes) { return LengthSize(bytes.size()) + bytes.size(); }
-
-// The bytes of a batch without writes: a sequence number and a count.
-const size_t kBatchHeaderSize = 12;
-
 }  // namespace
 
 // ---- Status ----
 
-Status::Status(Code code, const Slice& msg, const Slice& msg2) : code_(code), message_(msg.ToString()) {
-  if (!msg2.empty()) message_.append(": ").append(msg2.data(), msg2.size());
+namespace {
+
+// As the header says: the length of the message, the code, the message.
+char* NewState(uint32_t length, size_t message_at) {
+  char* state = new char[message_at + length];
+  std::memcpy(state, &length, sizeof(length));
+  return state;
+}
+
+uint32_t LengthOf(const char* state) {
+  uint32_t length;
+  std::memcpy(&length, state, sizeof(length));
+  return length;
+}
+
+}  // namespace
+
+Status::Status(Code code, const Slice& msg, const Slice& msg2) {
+  assert(code != kOk);
+  std::string message = msg.ToString();
+  if (!msg2.empty()) message.append(": ").append(msg2.data(), msg2.size());
+  char* state = NewState(static_cast<uint32_t>(message.size()), kMessageAt);
+  state[kCodeAt] = static_cast<char>(code);
+  std::memcpy(state + kMessageAt, message.data(), message.size());
+  state_ = state;
+}
+
+const char* Status::CopyState(const char* state) {
+  char* copy = NewState(LengthOf(state), kMessageAt);
+  std::memcpy(copy, state, kMessageAt + LengthOf(state));
+  return copy;
 }
 
 std::string Status::ToString() const {
-  switch (code_) {
-    case kOk:
-      return "OK";
+  if (ok()) return "OK";
+  const std::string message(state_ + kMessageAt, LengthOf(state_));
+  switch (code()) {
     case kNotFound:
-      return "NotFound: " + message_;
+      return "NotFound: " + message;
     case kCorruption:
-      return "Corruption: " + message_;
+      return "Corruption: " + message;
     case kNotSupported:
-      return "Not implemented: " + message_;
+      return "Not implemented: " + message;
     case kInvalidArgument:
-      return "Invalid argument: " + message_;
+      return "Invalid argument: " + message;
+    case kOk:
     case kIOError:
       break;
   }
-  return "IO error: " + message_;
+  return "IO error: " + message;
 }
 
 // ---- Options ----
@@ -324,83 +365,61 @@ Options::Options() : comparator(BytewiseComparator()), env(Env::Default()) {}
 
 // ---- Iterator ----
 
-Iterator::Iterator() = default;
+Iterator::Iterator() : cleanups_{nullptr, nullptr, nullptr, nullptr} {}
 
 Iterator::~Iterator() {
-  for (const Cleanup& cleanup : cleanups_) cleanup.function(cleanup.arg1, cleanup.arg2);
+  if (cleanups_.function == nullptr) return;
+  cleanups_.function(cleanups_.arg1, cleanups_.arg2);
+  for (const Cleanup* next = cleanups_.next; next != nullptr;) {
+    const std::unique_ptr<const Cleanup> cleanup(next);
+    cleanup->function(cleanup->arg1, cleanup->arg2);
+    next = cleanup->next;
+  }
 }
 
 void Iterator::RegisterCleanup(CleanupFunction function, void* arg1, void* arg2) {
   assert(function != nullptr);
-  cleanups_.push_back(Cleanup{function, arg1, arg2});
+  const Cleanup made{function, arg1, arg2, nullptr};
+  if (cleanups_.function == nullptr) {
+    cleanups_ = made;
+    return;
+  }
+  Cleanup* last = &cleanups_;
+  while (last->next != nullptr) last = last->next;
+  last->next = new Cleanup(made);
 }
 
 Iterator* NewEmptyIterator() { return new IteratorOfNothing(Status::OK()); }
 Iterator* NewErrorIterator(const Status& status) { return new IteratorOfNothing(status); }
-
-// ---- WriteBatch ----
-
-WriteBatch::Handler::~Handler() = default;
-
-WriteBatch::WriteBatch() : batch_(leveldb_writebatch_create()), size_(kBatchHeaderSize) {}
-
-WriteBatch::WriteBatch(const WriteBatch& source) : WriteBatch() { Append(source); }
-
-WriteBatch& WriteBatch::operator=(const WriteBatch& source) {
-  if (this != &source) {
-    Clear();
-    Append(source);
-  }
-  return *this;
-}
-
-WriteBatch::~WriteBatch() { leveldb_writebatch_destroy(batch_); }
-
-void WriteBatch::Put(const Slice& key, const Slice& value) {
-  leveldb_writebatch_put(batch_, key.data(), key.size(), value.data(), value.size());
-  size_ += 1 + SizeInLog(key) + SizeInLog(value);
-}
-
-void WriteBatch::Delete(const Slice& key) {
-  leveldb_writebatch_delete(batch_, key.data(), key.size());
-  size_ += 1 + SizeInLog(key);
-}
-
-void WriteBatch::Clear() {
-  leveldb_writebatch_clear(batch_);
-  size_ = kBatchHeaderSize;
-}
-
-size_t WriteBatch::ApproximateSize() const { return size_; }
-
-void WriteBatch::Append(const WriteBatch& source) {
-  const size_t more = source.size_ - kBatchHeaderSize;
-  leveldb_writebatch_append(batch_, source.batch_);
-  size_ += more;
-}
-
-Status WriteBatch::Iterate(Handler* handler) const {
-  const auto put = [](void* state, const char* key, size_t key_size, const char* value, size_t value_size) {
-    static_cast<Handler*>(state)->Put(Slice(key, key_size), Slice(value, value_size));
-  };
-  const auto deleted = [](void* state, const char* key, size_t key_size) {
-    static_cast<Handler*>(state)->Delete(Slice(key, key_size));
-  };
-  leveldb_writebatch_iterate(batch_, handler, put, deleted);
-  return Status::OK();
-}
 
 // ---- DB ----
 
 Snapshot::~Snapshot() = default;
 DB::~DB() = default;
 
+// For a program's own database: these two as batches.
+Status DB::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
+  WriteBatch batch;
+  batch.Put(key, value);
+  return Write(options, &batch);
+}
+
+Status DB::Delete(const WriteOptions& options, const Slice& key) {
+  WriteBatch batch;
+  batch.Delete(key);
+  return Write(options, &batch);
+}
+
 Status DB::Open(const Options& options, const std::string& name, DB** dbptr) {
+  return OpenWithLayout(options, name, nullptr, dbptr);
+}
+
+Status OpenWithLayout(const Options& options, const std::string& name, const char* layout, DB** dbptr) {
   *dbptr = nullptr;
   const Status env = CheckEnv(options);
   if (!env.ok()) return env;
   Outcome outcome;
-  leveldb_t* handle = leveldb_open(ToC(options).get(), name.c_str(), outcome.place());
+  leveldb_t* handle = leveldb_open(ToC(options, layout).get(), name.c_str(), outcome.place());
   if (handle != nullptr) *dbptr = new DbOfC(handle);
   return outcome.status();
 }

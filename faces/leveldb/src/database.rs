@@ -292,12 +292,13 @@ pub unsafe extern "C" fn leveldb_compact_range(
 /// `name` is a text; `error` is as [the crate](crate) says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leveldb_destroy_db(
-    _options: &Options,
+    options: &Options,
     name: *const c_char,
     error: ErrorPlace<'_>,
 ) {
     // SAFETY: the caller's text, for this call.
-    tell(error, engine::destroy(unsafe { path(name) }));
+    let path = unsafe { path(name) };
+    tell(error, engine::destroy(path, options));
 }
 
 /// Saves what can be saved of a damaged database, in its place. A sound database is not changed.
@@ -316,6 +317,6 @@ pub unsafe extern "C" fn leveldb_repair_db(
         error,
         options
             .check_comparator()
-            .and_then(|()| repair::repair(path)),
+            .and_then(|()| repair::repair(path, options)),
     );
 }

@@ -5,9 +5,13 @@
 //! database is used by any number of threads. Its errors are LevelDB's.
 
 use crate::error::Result;
+use crate::in_memory;
 use crate::opening::{layout, memory_budget, open_files, opening_failed, refuse_leveldb};
 use crate::options::{BLOCK_BYTES_DEFAULT, FILE_BYTES_DEFAULT, Options};
-use evendb::{Compression, Cursor, Db, Durability};
+use crate::trace;
+use evendb::vfs::{SimVfs, Vfs};
+use evendb::{Compression, Cursor, Db, Durability, Trace};
+use std::ffi::OsString;
 use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -36,20 +40,34 @@ pub(crate) struct TableFile {
 pub(crate) struct Engine {
     db: Db,
     path: PathBuf,
+    /// The disk that has the files, if it is in memory.
+    disk: Option<SimVfs>,
+    trace: Option<Trace>,
 }
 
 /// Opens the database in `path`, or creates it.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<Engine> {
     options.check_comparator()?;
-    refuse_leveldb(path)?;
-    let opened = evendb_options(options)?.open(path);
+    let mut translated = evendb_options(options)?;
+    match &options.disk {
+        Some(disk) => translated = translated.vfs(Arc::new(disk.clone())),
+        None => refuse_leveldb(path)?,
+    }
+    let opened = translated.open(path);
     let db = opened.map_err(|error| opening_failed(path, options, error))?;
-    let path = path.to_owned();
-    Ok(Engine { db, path })
+    Ok(Engine {
+        trace: trace::start(&db, path)?,
+        db,
+        path: path.to_owned(),
+        disk: options.disk.clone(),
+    })
 }
 
 /// Removes the database in `path`.
-pub(crate) fn destroy(path: &Path) -> Result<()> {
+pub(crate) fn destroy(path: &Path, options: &Options) -> Result<()> {
+    if let Some(disk) = &options.disk {
+        return in_memory::destroy(disk, path);
+    }
     refuse_leveldb(path)?;
     Ok(evendb::destroy(path)?)
 }
@@ -83,6 +101,37 @@ fn evendb_options(options: &Options) -> Result<evendb::Options> {
                 bytes => advanced.block_bytes(bytes),
             }
         }))
+}
+
+/// A file of a database's directory, if it is a table.
+fn table(name: OsString, bytes: u64) -> Option<TableFile> {
+    let name = name.into_string().ok()?;
+    name.ends_with(".sst").then_some(TableFile {
+        level: TABLE_LEVEL,
+        name,
+        bytes,
+    })
+}
+
+fn tables_on_disk(path: &Path) -> Vec<TableFile> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let tables = entries.filter_map(|entry| {
+        let bytes = entry.metadata().ok()?.len();
+        table(entry.file_name(), bytes)
+    });
+    tables.collect()
+}
+
+fn tables_in_memory(disk: &SimVfs, path: &Path) -> Vec<TableFile> {
+    let Ok(dir) = disk.resolve(path) else {
+        return Vec::new();
+    };
+    let names = disk.list(&dir).unwrap_or_default();
+    let tables = names.into_iter().filter_map(|name| {
+        let bytes = disk.open(&dir.join(&name), false).ok()?.len().ok()?;
+        table(name, bytes)
+    });
+    tables.collect()
 }
 
 impl Engine {
@@ -154,17 +203,10 @@ impl Engine {
 
     /// The files of sorted records.
     pub(crate) fn tables(&self) -> Vec<TableFile> {
-        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let tables = entries.filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let bytes = entry.metadata().ok()?.len();
-            name.ends_with(".sst").then_some(TableFile {
-                level: TABLE_LEVEL,
-                name,
-                bytes,
-            })
-        });
-        let mut tables: Vec<_> = tables.collect();
+        let mut tables = match &self.disk {
+            None => tables_on_disk(&self.path),
+            Some(disk) => tables_in_memory(disk, &self.path),
+        };
         let stats = self.db.stats();
         let in_tables: u64 = tables.iter().map(|table| table.bytes).sum();
         // The file of the chunks' logs has small tables, too.
@@ -182,7 +224,8 @@ impl Engine {
     }
 
     /// Closes it. Objects that still refer to it return errors from then on.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&mut self) {
+        self.trace = None;
         // Nobody is left who could get the error. Whatever fails here, acknowledged writes are in
         // the commit log.
         let _ = self.db.clone().close();
@@ -224,8 +267,12 @@ mod tests {
         let options = evendb_options(&options).unwrap().layout(layout);
         let path = PathBuf::from("/db");
         let db = options.workers(0).vfs(Arc::new(vfs.clone())).open(&path);
-        let db = db.unwrap();
-        Engine { db, path }
+        Engine {
+            db: db.unwrap(),
+            path,
+            disk: Some(vfs.clone()),
+            trace: None,
+        }
     }
 
     /// Which of the keys `a` and `b` exist after these writes and a power loss that takes

@@ -53,15 +53,18 @@ mod database;
 mod engine;
 mod error;
 mod helpers;
+mod in_memory;
 mod iterator;
 mod memory;
 mod opening;
 mod options;
 mod property;
 mod repair;
+mod trace;
 
 pub use batch::*;
 pub use database::*;
 pub use helpers::*;
+pub use in_memory::*;
 pub use iterator::*;
 pub use options::*;

@@ -10,6 +10,7 @@ use crate::database::Snapshot;
 use crate::engine::Moment;
 use crate::error::{Code, Error, Result};
 use crate::helpers::{Cache, Comparator, Environment, FilterPolicy};
+use evendb::vfs::SimVfs;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Weak};
 
@@ -41,6 +42,8 @@ pub struct Options {
     pub(crate) filter_bits_per_key: u32,
     /// The layout of a database that is created, by its name; with `None` the environment names it.
     pub(crate) layout: Option<String>,
+    /// The disk in memory that has the database; with `None` it is the real one.
+    pub(crate) disk: Option<SimVfs>,
 }
 
 impl Options {
@@ -58,6 +61,7 @@ impl Options {
             file_bytes_max: FILE_BYTES_DEFAULT,
             filter_bits_per_key: 0,
             layout: None,
+            disk: None,
         }
     }
 

@@ -15,7 +15,9 @@
 //! As in LevelDB, the database must not be open. A sound database is read completely, too.
 
 use crate::error::{Code, Error, Result};
+use crate::in_memory;
 use crate::opening::refuse_leveldb;
+use crate::options::Options;
 use evendb::inspect::{self, InspectOptions, RepairOptions};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::ffi::OsString;
@@ -25,7 +27,10 @@ use std::path::{Path, PathBuf};
 const REPAIRS_MAX: u32 = 1000;
 
 /// Saves what can be saved of the database in `path`, in its place.
-pub(crate) fn repair(path: &Path) -> Result<()> {
+pub(crate) fn repair(path: &Path, options: &Options) -> Result<()> {
+    if let Some(disk) = &options.disk {
+        return in_memory::repair(disk, path);
+    }
     refuse_leveldb(path)?;
     let report = inspect::verify(path, InspectOptions::new())?;
     if report.is_sound() {

@@ -8,9 +8,15 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 #[path = "../../../store/evendb/tests/common/skipped.rs"]
 mod skipped;
+
+/// Names of `namespace leveldb` that Debian's libleveldb1d exports.
+const LEVELDBS_SYMBOLS: usize = 172;
+/// Of these, the names that this library does not have.
+const SYMBOLS_LACKING: usize = 10;
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -57,14 +63,22 @@ fn has_cpp(what: &str) -> bool {
 }
 
 /// The library with C++ classes, under all names that `scripts/leveldb-install` gives it. It is
-/// linked to the library that was built with this test, and not made from a static one.
-fn library_with_cpp(dir: &Path) {
-    let foreign = dir.join("foreign.o");
-    run(compiler("cc", "-std=gnu11")
-        .args(["-fPIC", "-c"])
-        .arg(here().join("cpp/foreign.c"))
-        .arg("-o")
-        .arg(&foreign));
+/// linked to the library that was built with this test, and not made from a static one. It is built
+/// once for all tests of this file; returns its directory.
+fn library_with_cpp() -> &'static Path {
+    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("leveldb-with-cpp");
+        match std::fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
+            _ => std::fs::create_dir(&dir).unwrap(),
+        }
+        build_library_with_cpp(&dir);
+        dir
+    });
+    &BUILT
+}
+
+fn build_library_with_cpp(dir: &Path) {
     let folder = std::fs::read_dir(here().join("cpp")).unwrap();
     let sources = folder.map(|entry| entry.unwrap().path());
     let is_source = |path: &PathBuf| path.extension() == Some(OsStr::new("cc"));
@@ -72,10 +86,10 @@ fn library_with_cpp(dir: &Path) {
     assert!(!sources.is_empty());
     let exports = here().join("cpp/exports.map");
     run(compiler("c++", "-std=c++17")
-        .args(["-fPIC", "-shared", "-Wl,-soname,libleveldb.so.1"])
+        .args(["-fPIC", "-fvisibility=hidden", "-shared"])
+        .arg("-Wl,-soname,libleveldb.so.1")
         .arg(format!("-Wl,--version-script,{}", exports.display()))
         .args(sources)
-        .arg(&foreign)
         .arg("-o")
         .arg(dir.join("libleveldb.so.1"))
         .arg("-L")
@@ -126,75 +140,88 @@ fn a_program_in_cpp() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    library_with_cpp(dir.path());
+    let library = library_with_cpp();
     let path = dir.path().join("program");
     run(compiler("c++", "-std=c++17")
         .arg(program("in_cpp.cc"))
         .arg("-o")
         .arg(&path)
-        .arg(dir.path().join("libleveldb.so.1"))
+        .arg(library.join("libleveldb.so.1"))
         .arg(format!("-Wl,-rpath-link,{}", library_dir().display()))
         .arg("-L")
         .arg(library_dir())
         .args(["-lleveldb", "-lpthread"]));
-    run_over_each_layout(&path, &with_cpp_in_front(dir.path()));
+    run_over_each_layout(&path, &with_cpp_in_front(library));
 }
 
-/// Two kinds of programs: one looks up all functions when it is started, the other looks up each
-/// function when it is first called.
+/// A program that was compiled with LevelDB's own headers knows these numbers of its classes, and
+/// does not ask the library for them. `scripts/check-leveldb-programs` compares them with LevelDB's
+/// headers.
 #[test]
-fn a_program_compiled_with_leveldbs_own_cpp_headers_is_not_started_and_hears_why() {
-    if !has_cpp("a program of LevelDB's own headers") {
+fn classes_have_the_sizes_places_and_bytes_of_leveldbs() {
+    if !cfg!(target_arch = "x86_64") {
+        skipped::skipped("LevelDB's classes", "the numbers are those of x86-64");
+        return;
+    }
+    if !has_cpp("LevelDB's classes") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    library_with_cpp(dir.path());
-    let theirs = dir.path().join("theirs");
-    std::fs::create_dir(&theirs).unwrap();
-    run(Command::new("c++")
-        .args(["-fPIC", "-shared", "-Wl,-soname,libleveldb.so.1d", "-I"])
-        .arg(program("theirs"))
-        .arg(program("theirs/library.cc"))
-        .arg("-o")
-        .arg(theirs.join("libleveldb.so.1d")));
+    let library = library_with_cpp();
     let path = dir.path().join("program");
-    run(Command::new("c++")
-        .args(["-Wl,-z,lazy", "-I"])
-        .arg(program("theirs"))
-        .arg(program("foreign.cc"))
+    run(compiler("c++", "-std=c++17")
+        .arg(program("abi.cc"))
         .arg("-o")
         .arg(&path)
-        .arg(theirs.join("libleveldb.so.1d")));
-
-    let started = |libraries: &OsStr, at_once: bool| {
-        let mut command = Command::new(&path);
-        command
-            .env("LD_LIBRARY_PATH", libraries)
-            .env_remove("LD_BIND_NOW");
-        if at_once {
-            command.env("LD_BIND_NOW", "1");
-        }
-        command.output().unwrap()
-    };
-    for at_once in [false, true] {
-        let sound = started(theirs.as_os_str(), at_once);
-        check(&sound);
-        assert_eq!(sound.stdout, b"started\nOK\n");
-
-        let refused = started(&with_cpp_in_front(dir.path()), at_once);
-        let errors = String::from_utf8(refused.stderr).unwrap();
-        // The loader ends programs in this way: not by a signal.
-        assert_eq!(refused.status.code(), Some(127), "{errors}");
-        assert_eq!(refused.stdout, b"", "{errors}");
-        assert!(errors.contains(path.to_str().unwrap()), "{errors}");
-        // The linker's order decides which of the three functions it is.
-        assert!(errors.contains("_ZN"), "{errors}");
-        assert!(errors.contains("7leveldb"), "{errors}");
-        if !at_once {
-            assert!(
-                errors.contains("compiled with LevelDB's own C++ headers"),
-                "{errors}"
-            );
-        }
+        .arg(library.join("libleveldb.so.1"))
+        .arg(format!("-Wl,-rpath-link,{}", library_dir().display())));
+    let libraries = with_cpp_in_front(library);
+    let printed = Command::new(&path)
+        .env("LD_LIBRARY_PATH", libraries)
+        .output()
+        .unwrap();
+    check(&printed);
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let facts = std::fs::read_to_string(here().join("tests/facts/classes")).unwrap();
+    assert!(facts.lines().count() > 100);
+    for (ours, theirs) in printed.lines().zip(facts.lines()) {
+        assert_eq!(ours, theirs);
     }
+    assert_eq!(printed.lines().count(), facts.lines().count());
+}
+
+/// `tests/facts/symbols` has all names of `namespace leveldb` that Debian's libleveldb1d exports.
+/// The names that this library lacks are private functions, which only LevelDB itself calls, and
+/// classes inside of functions.
+#[test]
+fn the_library_has_the_symbols_of_leveldbs_except_those_that_no_program_can_use() {
+    if !cfg!(target_arch = "x86_64") {
+        skipped::skipped("LevelDB's symbols", "the names are those of x86-64");
+        return;
+    }
+    if !has_cpp("LevelDB's symbols") {
+        return;
+    }
+    let library = library_with_cpp();
+    let listed = Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(library.join("libleveldb.so.1"))
+        .output()
+        .unwrap();
+    check(&listed);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let names = listed
+        .lines()
+        .filter_map(|line| line.split(' ').next_back());
+    let ours: std::collections::HashSet<&str> = names.collect();
+    let facts = std::fs::read_to_string(here().join("tests/facts/symbols")).unwrap();
+    let mut lacking = 0;
+    for fact in facts.lines() {
+        let (kind, name) = fact.split_once(' ').unwrap();
+        assert!(matches!(kind, "has" | "lacks"), "{fact}");
+        assert_eq!(ours.contains(name), kind == "has", "{fact}");
+        lacking += usize::from(kind == "lacks");
+    }
+    assert_eq!(facts.lines().count(), LEVELDBS_SYMBOLS);
+    assert_eq!(lacking, SYMBOLS_LACKING);
 }

@@ -15,7 +15,7 @@ namespace leveldb {
 class LEVELDB_EXPORT Cache;
 
 // The entry that was not used for the longest time goes first.
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT Cache* NewLRUCache(size_t capacity);
+LEVELDB_EXPORT Cache* NewLRUCache(size_t capacity);
 
 class LEVELDB_EXPORT Cache {
  public:
@@ -23,7 +23,7 @@ class LEVELDB_EXPORT Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
   // Nobody may have a handle at that time.
-  EVENDB_LEVELDB_OWN virtual ~Cache();
+  virtual ~Cache();
 
   // An entry that somebody uses. It stays until it is released.
   struct Handle {};
@@ -43,10 +43,8 @@ class LEVELDB_EXPORT Cache {
   virtual size_t TotalCharge() const = 0;
 
  private:
-  friend struct Internals;
-
-  // The capacity of a cache of NewLRUCache(); 0 for any other.
-  size_t capacity_ = 0;
+  // Takes the place of a member of LevelDB's class, which nobody looks at either.
+  void* unused_ = nullptr;
 };
 
 }  // namespace leveldb

@@ -13,7 +13,7 @@ class Slice;
 
 class LEVELDB_EXPORT Comparator {
  public:
-  EVENDB_LEVELDB_OWN virtual ~Comparator();
+  virtual ~Comparator();
 
   // Below, at or above 0 if `a` is below, equal to or above `b`.
   virtual int Compare(const Slice& a, const Slice& b) const = 0;
@@ -25,7 +25,7 @@ class LEVELDB_EXPORT Comparator {
 };
 
 // The order of the bytes. It must not be destroyed.
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT const Comparator* BytewiseComparator();
+LEVELDB_EXPORT const Comparator* BytewiseComparator();
 
 }  // namespace leveldb
 

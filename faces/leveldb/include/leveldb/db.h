@@ -1,7 +1,6 @@
-// LevelDB's C++ classes over EvenDB. Programs that are compiled against these headers link to this
-// library. The classes have their own layout. So a program that was compiled against LevelDB's C++
-// headers has to be compiled again, and is not started before. (Programs that use the C interface
-// in leveldb/c.h need no compiling.)
+// LevelDB's C++ classes over EvenDB. The classes have the members, the virtual functions and the
+// linker's names of LevelDB 1.23, in its order: a program that was compiled with LevelDB's headers
+// runs with this library, and a program that was compiled with these runs with LevelDB's.
 
 #ifndef EVENDB_LEVELDB_DB_H_
 #define EVENDB_LEVELDB_DB_H_
@@ -25,7 +24,7 @@ class WriteBatch;
 // A moment of a database.
 class LEVELDB_EXPORT Snapshot {
  protected:
-  EVENDB_LEVELDB_OWN virtual ~Snapshot();
+  virtual ~Snapshot();
 };
 
 // Keys from `start` to below `limit`.
@@ -42,12 +41,12 @@ struct LEVELDB_EXPORT Range {
 class LEVELDB_EXPORT DB {
  public:
   // Leaves null in `*dbptr` if it fails.
-  EVENDB_LEVELDB_OWN static Status Open(const Options& options, const std::string& name, DB** dbptr);
+  static Status Open(const Options& options, const std::string& name, DB** dbptr);
 
   DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~DB();
+  virtual ~DB();
 
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // No error if there is no such key.
@@ -68,8 +67,14 @@ class LEVELDB_EXPORT DB {
 };
 
 // For a database that nobody has open.
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status RepairDB(const std::string& dbname, const Options& options);
+LEVELDB_EXPORT Status DestroyDB(const std::string& name, const Options& options);
+LEVELDB_EXPORT Status RepairDB(const std::string& dbname, const Options& options);
+
+// Not one of LevelDB's functions. As DB::Open(), with the layout of a database that is created:
+// "chunks" or "guards". Null stands for the layout that the environment variable
+// EVENDB_LEVELDB_LAYOUT names, or otherwise for chunks. An existing database keeps its layout.
+LEVELDB_EXPORT Status OpenWithLayout(const Options& options, const std::string& name, const char* layout,
+                                     DB** dbptr);
 
 }  // namespace leveldb
 

@@ -1,5 +1,5 @@
 // The operating system, as LevelDB's programs see it. Databases do not use it: they are opened only
-// with Env::Default(), and they reach their files themselves.
+// with Env::Default() or an environment of NewMemEnv(), and they reach their files themselves.
 
 #ifndef EVENDB_LEVELDB_ENV_H_
 #define EVENDB_LEVELDB_ENV_H_
@@ -25,31 +25,30 @@ class WritableFile;
 // returns by a pointer.
 class LEVELDB_EXPORT Env {
  public:
-  EVENDB_LEVELDB_OWN Env();
+  Env();
   Env(const Env&) = delete;
   Env& operator=(const Env&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~Env();
+  virtual ~Env();
 
   // The operating system's environment. It must not be destroyed.
-  EVENDB_LEVELDB_OWN static Env* Default();
+  static Env* Default();
 
   // Files: NotFound if there is none that can be read. A writable file replaces a file of the same
   // name; an appendable one goes on behind the existing bytes.
   virtual Status NewSequentialFile(const std::string& fname, SequentialFile** result) = 0;
   virtual Status NewRandomAccessFile(const std::string& fname, RandomAccessFile** result) = 0;
   virtual Status NewWritableFile(const std::string& fname, WritableFile** result) = 0;
-  EVENDB_LEVELDB_OWN virtual Status NewAppendableFile(const std::string& fname,
-                                                      WritableFile** result);
+  virtual Status NewAppendableFile(const std::string& fname, WritableFile** result);
 
   // Names. RemoveFile() and RemoveDir() are the newer words for DeleteFile() and DeleteDir(). An
   // environment implements one of each pair, and the other one calls it.
   virtual bool FileExists(const std::string& fname) = 0;
   virtual Status GetChildren(const std::string& dir, std::vector<std::string>* result) = 0;
-  EVENDB_LEVELDB_OWN virtual Status RemoveFile(const std::string& fname);
-  EVENDB_LEVELDB_OWN virtual Status DeleteFile(const std::string& fname);
+  virtual Status RemoveFile(const std::string& fname);
+  virtual Status DeleteFile(const std::string& fname);
   virtual Status CreateDir(const std::string& dirname) = 0;
-  EVENDB_LEVELDB_OWN virtual Status RemoveDir(const std::string& dirname);
-  EVENDB_LEVELDB_OWN virtual Status DeleteDir(const std::string& dirname);
+  virtual Status RemoveDir(const std::string& dirname);
+  virtual Status DeleteDir(const std::string& dirname);
   virtual Status GetFileSize(const std::string& fname, uint64_t* file_size) = 0;
   virtual Status RenameFile(const std::string& src, const std::string& target) = 0;
 
@@ -75,7 +74,7 @@ class LEVELDB_EXPORT SequentialFile {
   SequentialFile() = default;
   SequentialFile(const SequentialFile&) = delete;
   SequentialFile& operator=(const SequentialFile&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~SequentialFile();
+  virtual ~SequentialFile();
 
   // Up to `n` bytes, which may lie in `scratch`; fewer only at the end.
   virtual Status Read(size_t n, Slice* result, char* scratch) = 0;
@@ -88,7 +87,7 @@ class LEVELDB_EXPORT RandomAccessFile {
   RandomAccessFile() = default;
   RandomAccessFile(const RandomAccessFile&) = delete;
   RandomAccessFile& operator=(const RandomAccessFile&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~RandomAccessFile();
+  virtual ~RandomAccessFile();
 
   virtual Status Read(uint64_t offset, size_t n, Slice* result, char* scratch) const = 0;
 };
@@ -99,7 +98,7 @@ class LEVELDB_EXPORT WritableFile {
   WritableFile() = default;
   WritableFile(const WritableFile&) = delete;
   WritableFile& operator=(const WritableFile&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~WritableFile();
+  virtual ~WritableFile();
 
   virtual Status Append(const Slice& data) = 0;
   virtual Status Close() = 0;
@@ -114,7 +113,7 @@ class LEVELDB_EXPORT Logger {
   Logger() = default;
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~Logger();
+  virtual ~Logger();
 
   virtual void Logv(const char* format, std::va_list ap) = 0;
 };
@@ -125,26 +124,24 @@ class LEVELDB_EXPORT FileLock {
   FileLock() = default;
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~FileLock();
+  virtual ~FileLock();
 };
 
 // Logs, unless `info_log` is null.
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT void Log(Logger* info_log, const char* format, ...)
+LEVELDB_EXPORT void Log(Logger* info_log, const char* format, ...)
 #if defined(__GNUC__)
     __attribute__((__format__(__printf__, 2, 3)))
 #endif
     ;
 
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status WriteStringToFile(Env* env, const Slice& data,
-                                                           const std::string& fname);
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT Status ReadFileToString(Env* env, const std::string& fname,
-                                                          std::string* data);
+LEVELDB_EXPORT Status WriteStringToFile(Env* env, const Slice& data, const std::string& fname);
+LEVELDB_EXPORT Status ReadFileToString(Env* env, const std::string& fname, std::string* data);
 
 // Calls another environment. For programs that change a part of it.
 class LEVELDB_EXPORT EnvWrapper : public Env {
  public:
   explicit EnvWrapper(Env* t) : target_(t) {}
-  EVENDB_LEVELDB_OWN ~EnvWrapper() override;
+  ~EnvWrapper() override;
 
   Env* target() const { return target_; }
 

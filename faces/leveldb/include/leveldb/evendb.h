@@ -14,6 +14,17 @@ extern "C" {
    chunks. With any other name opening fails. An existing database keeps its layout. */
 LEVELDB_EXPORT void evendb_options_set_layout(leveldb_options_t* options, const char* name);
 
+/* A disk in the memory of the process, for databases that are opened with it, by their names. It
+   lives as long as its handle or such a database, whichever ends later. */
+typedef struct evendb_memory_t evendb_memory_t;
+
+LEVELDB_EXPORT evendb_memory_t* evendb_memory_create(void);
+LEVELDB_EXPORT void evendb_memory_destroy(evendb_memory_t*);
+
+/* The disk in memory on which the database is opened or destroyed; NULL, which is the default, is
+   the real one. */
+LEVELDB_EXPORT void evendb_options_set_memory(leveldb_options_t* options, const evendb_memory_t* disk);
+
 /* As leveldb_get(), without a copy: `found` is called once with the value, before the call returns,
    if there is one. The bytes are lent until `found` returns. Returns 1 if there is a value, and 0
    if there is none or after an error. */

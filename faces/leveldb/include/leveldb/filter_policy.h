@@ -14,22 +14,16 @@ class Slice;
 
 class LEVELDB_EXPORT FilterPolicy {
  public:
-  EVENDB_LEVELDB_OWN virtual ~FilterPolicy();
+  virtual ~FilterPolicy();
 
   virtual const char* Name() const = 0;
   // Appends a filter of `n` keys to `dst`.
   virtual void CreateFilter(const Slice* keys, int n, std::string* dst) const = 0;
   // False only if CreateFilter() made `filter` without `key`.
   virtual bool KeyMayMatch(const Slice& key, const Slice& filter) const = 0;
-
- private:
-  friend struct Internals;
-
-  // The bits of a policy of NewBloomFilterPolicy(); 0 for any other.
-  int bits_per_key_ = 0;
 };
 
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
+LEVELDB_EXPORT const FilterPolicy* NewBloomFilterPolicy(int bits_per_key);
 
 }  // namespace leveldb
 

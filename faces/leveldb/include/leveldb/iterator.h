@@ -4,8 +4,6 @@
 #ifndef EVENDB_LEVELDB_ITERATOR_H_
 #define EVENDB_LEVELDB_ITERATOR_H_
 
-#include <vector>
-
 #include "leveldb/export.h"
 #include "leveldb/slice.h"
 #include "leveldb/status.h"
@@ -14,10 +12,10 @@ namespace leveldb {
 
 class LEVELDB_EXPORT Iterator {
  public:
-  EVENDB_LEVELDB_OWN Iterator();
+  Iterator();
   Iterator(const Iterator&) = delete;
   Iterator& operator=(const Iterator&) = delete;
-  EVENDB_LEVELDB_OWN virtual ~Iterator();
+  virtual ~Iterator();
 
   // Whether it is at a record. A new one is not.
   virtual bool Valid() const = 0;
@@ -37,21 +35,23 @@ class LEVELDB_EXPORT Iterator {
 
   using CleanupFunction = void (*)(void* arg1, void* arg2);
   // Called when the iterator is destroyed, in the order in which they were registered.
-  EVENDB_LEVELDB_OWN void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2);
+  void RegisterCleanup(CleanupFunction function, void* arg1, void* arg2);
 
  private:
   struct Cleanup {
     CleanupFunction function;
     void* arg1;
     void* arg2;
+    Cleanup* next;
   };
 
-  std::vector<Cleanup> cleanups_;
+  // The first of a list, or nothing if it has no function.
+  Cleanup cleanups_;
 };
 
 // An iterator that is never at a record.
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT Iterator* NewEmptyIterator();
-EVENDB_LEVELDB_OWN LEVELDB_EXPORT Iterator* NewErrorIterator(const Status& status);
+LEVELDB_EXPORT Iterator* NewEmptyIterator();
+LEVELDB_EXPORT Iterator* NewErrorIterator(const Status& status);
 
 }  // namespace leveldb
 

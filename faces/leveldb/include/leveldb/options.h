@@ -23,7 +23,7 @@ enum CompressionType {
 };
 
 struct LEVELDB_EXPORT Options {
-  EVENDB_LEVELDB_OWN Options();
+  Options();
 
   // BytewiseComparator(), or a comparator of that name. Opening fails with any other.
   const Comparator* comparator;
@@ -31,7 +31,7 @@ struct LEVELDB_EXPORT Options {
   bool error_if_exists = false;
   // No effect: damage is always refused.
   bool paranoid_checks = false;
-  // Env::Default(). Opening fails with any other.
+  // Env::Default(), or an environment of NewMemEnv(). Opening fails with any other.
   Env* env;
   // No effect: nothing is logged.
   Logger* info_log = nullptr;
@@ -52,10 +52,6 @@ struct LEVELDB_EXPORT Options {
   bool reuse_logs = false;
   // NewBloomFilterPolicy(); any other has no effect.
   const FilterPolicy* filter_policy = nullptr;
-  // Not one of LevelDB's options. The layout of a database that is created: "chunks" or "guards". By
-  // default the environment variable EVENDB_LEVELDB_LAYOUT names it; otherwise it is chunks. The
-  // text may go when the database is open.
-  const char* layout = nullptr;
 };
 
 struct LEVELDB_EXPORT ReadOptions {

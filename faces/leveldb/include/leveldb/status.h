@@ -14,13 +14,13 @@ namespace leveldb {
 class LEVELDB_EXPORT Status {
  public:
   Status() noexcept = default;
-  Status(const Status&) = default;
-  Status& operator=(const Status&) = default;
-  // An object that was moved from is OK.
-  Status(Status&& rhs) noexcept : code_(rhs.code_), message_(std::move(rhs.message_)) { rhs.code_ = kOk; }
+  ~Status() { delete[] state_; }
+  Status(const Status& rhs) : state_(rhs.ok() ? nullptr : CopyState(rhs.state_)) {}
+  Status& operator=(const Status& rhs) { return *this = Status(rhs); }
+  // An object that was moved from is OK, or has the other's old state.
+  Status(Status&& rhs) noexcept { std::swap(state_, rhs.state_); }
   Status& operator=(Status&& rhs) noexcept {
-    std::swap(code_, rhs.code_);
-    message_.swap(rhs.message_);
+    std::swap(state_, rhs.state_);
     return *this;
   }
 
@@ -35,23 +35,32 @@ class LEVELDB_EXPORT Status {
   }
   static Status IOError(const Slice& msg, const Slice& msg2 = Slice()) { return Status(kIOError, msg, msg2); }
 
-  bool ok() const { return code_ == kOk; }
-  bool IsNotFound() const { return code_ == kNotFound; }
-  bool IsCorruption() const { return code_ == kCorruption; }
-  bool IsIOError() const { return code_ == kIOError; }
-  bool IsNotSupportedError() const { return code_ == kNotSupported; }
-  bool IsInvalidArgument() const { return code_ == kInvalidArgument; }
+  bool ok() const { return state_ == nullptr; }
+  bool IsNotFound() const { return code() == kNotFound; }
+  bool IsCorruption() const { return code() == kCorruption; }
+  bool IsIOError() const { return code() == kIOError; }
+  bool IsNotSupportedError() const { return code() == kNotSupported; }
+  bool IsInvalidArgument() const { return code() == kInvalidArgument; }
 
   // "OK", or the kind and the message.
-  EVENDB_LEVELDB_OWN std::string ToString() const;
+  std::string ToString() const;
 
  private:
   enum Code { kOk, kNotFound, kCorruption, kNotSupported, kInvalidArgument, kIOError };
 
-  EVENDB_LEVELDB_OWN Status(Code code, const Slice& msg, const Slice& msg2);
+  Status(Code code, const Slice& msg, const Slice& msg2);
 
-  Code code_ = kOk;
-  std::string message_;
+  // The copy is the caller's.
+  static const char* CopyState(const char* state);
+
+  Code code() const { return ok() ? kOk : static_cast<Code>(state_[kCodeAt]); }
+
+  static const size_t kCodeAt = 4;
+  static const size_t kMessageAt = 5;
+
+  // Null for OK. Otherwise bytes by new[]: the length of the message in four bytes, the code in one,
+  // and the message, which no zero ends.
+  const char* state_ = nullptr;
 };
 
 }  // namespace leveldb

@@ -5,11 +5,10 @@
 #define EVENDB_LEVELDB_WRITE_BATCH_H_
 
 #include <cstddef>
+#include <string>
 
 #include "leveldb/export.h"
 #include "leveldb/status.h"
-
-struct leveldb_writebatch_t;
 
 namespace leveldb {
 
@@ -20,31 +19,32 @@ class LEVELDB_EXPORT WriteBatch {
   // Gets the writes of a batch.
   class LEVELDB_EXPORT Handler {
    public:
-    EVENDB_LEVELDB_OWN virtual ~Handler();
+    virtual ~Handler();
     virtual void Put(const Slice& key, const Slice& value) = 0;
     virtual void Delete(const Slice& key) = 0;
   };
 
-  EVENDB_LEVELDB_OWN WriteBatch();
-  EVENDB_LEVELDB_OWN WriteBatch(const WriteBatch&);
-  EVENDB_LEVELDB_OWN WriteBatch& operator=(const WriteBatch&);
-  EVENDB_LEVELDB_OWN ~WriteBatch();
+  WriteBatch();
+  WriteBatch(const WriteBatch&) = default;
+  WriteBatch& operator=(const WriteBatch&) = default;
+  ~WriteBatch();
 
-  EVENDB_LEVELDB_OWN void Put(const Slice& key, const Slice& value);
-  EVENDB_LEVELDB_OWN void Delete(const Slice& key);
-  EVENDB_LEVELDB_OWN void Clear();
+  void Put(const Slice& key, const Slice& value);
+  void Delete(const Slice& key);
+  void Clear();
 
   // The bytes that it would take in LevelDB's log.
-  EVENDB_LEVELDB_OWN size_t ApproximateSize() const;
+  size_t ApproximateSize() const;
 
-  EVENDB_LEVELDB_OWN void Append(const WriteBatch& source);
-  EVENDB_LEVELDB_OWN Status Iterate(Handler* handler) const;
+  void Append(const WriteBatch& source);
+  Status Iterate(Handler* handler) const;
 
  private:
   friend struct Internals;
 
-  leveldb_writebatch_t* batch_;
-  size_t size_;
+  // The writes as they would stand in LevelDB's log. A program copies the bytes without asking the
+  // library; cpp/batch.cc shows their order.
+  std::string bytes_;
 };
 
 }  // namespace leveldb

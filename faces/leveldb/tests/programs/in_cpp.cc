@@ -1,6 +1,7 @@
 // A C++ program as it is written for LevelDB: tests/programs.rs compiles it with our headers and
-// sources, and links it to our library. Its argument is a directory that does not exist. If
-// something is wrong, it says so and ends with 1.
+// sources, and links it to our library. scripts/check-leveldb-programs compiles it with LevelDB's own
+// headers, links it to LevelDB's library, and runs it with ours. Its argument is a directory that
+// does not exist. If something is wrong, it says so and ends with 1.
 
 // Programs declare classes before they include the headers, and the names are the same.
 namespace leveldb {
@@ -10,10 +11,14 @@ class WriteBatch;
 struct Options;
 }  // namespace leveldb
 
+#include <algorithm>
 #include <atomic>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -21,7 +26,11 @@ struct Options;
 #include "leveldb/comparator.h"
 #include "leveldb/db.h"
 #include "leveldb/env.h"
+#include "leveldb/dumpfile.h"
 #include "leveldb/filter_policy.h"
+#include "leveldb/helpers/memenv.h"
+#include "leveldb/table.h"
+#include "leveldb/table_builder.h"
 #include "leveldb/write_batch.h"
 
 using namespace leveldb;
@@ -157,6 +166,13 @@ static void caches() {
 static std::atomic<int> ran(0);
 static void run(void* n) { ran += *static_cast<int*>(n); }
 
+static void log_line(Logger* logger, const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  logger->Logv(format, arguments);
+  va_end(arguments);
+}
+
 static void environment(const std::string& dir) {
   Env* env = Env::Default();
   EXPECT(env->CreateDir(dir).ok() && env->FileExists(dir));
@@ -191,8 +207,7 @@ static void environment(const std::string& dir) {
   EXPECT(env->LockFile(dir + "/lock", &lock).ok() && env->UnlockFile(lock).ok());
   Logger* logger;
   EXPECT(env->NewLogger(dir + "/log", &logger).ok());
-  Log(logger, "a line %d", 7);
-  Log(nullptr, "nowhere");
+  log_line(logger, "a line %d", 7);
   delete logger;
   EXPECT(ReadFileToString(env, dir + "/log", &all).ok() && all.find(" a line 7\n") != std::string::npos);
   for (const char* each : {"/file2", "/lock", "/log"}) EXPECT(env->DeleteFile(dir + each).ok());
@@ -295,6 +310,152 @@ static void database(const std::string& path) {
   EXPECT(DestroyDB(path, options).ok() && !Env::Default()->FileExists(path));
 }
 
+// A program's own database gets Put() and Delete() from the library: they call Write().
+class Collector : public DB {
+ public:
+  Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
+    return DB::Put(options, key, value);
+  }
+  Status Delete(const WriteOptions& options, const Slice& key) override { return DB::Delete(options, key); }
+  Status Write(const WriteOptions&, WriteBatch* updates) override {
+    told += told_of(*updates);
+    return Status::OK();
+  }
+  Status Get(const ReadOptions&, const Slice& key, std::string*) override { return Status::NotFound(key); }
+  Iterator* NewIterator(const ReadOptions&) override { return NewEmptyIterator(); }
+  const Snapshot* GetSnapshot() override { return nullptr; }
+  void ReleaseSnapshot(const Snapshot*) override {}
+  bool GetProperty(const Slice&, std::string*) override { return false; }
+  void GetApproximateSizes(const Range*, int, uint64_t*) override {}
+  void CompactRange(const Slice*, const Slice*) override {}
+  std::string told;
+};
+
+// Classes of the program's own have garbage where LevelDB's have members, and nobody looks there.
+class OwnCache : public Cache {
+ public:
+  Handle* Insert(const Slice&, void*, size_t, void (*)(const Slice& key, void* value)) override { return nullptr; }
+  Handle* Lookup(const Slice&) override { return nullptr; }
+  void Release(Handle*) override {}
+  void* Value(Handle*) override { return nullptr; }
+  void Erase(const Slice&) override {}
+  uint64_t NewId() override { return 1; }
+  size_t TotalCharge() const override { return 0; }
+};
+
+class OwnFilter : public FilterPolicy {
+ public:
+  const char* Name() const override { return "OwnFilter"; }
+  void CreateFilter(const Slice*, int, std::string*) const override {}
+  bool KeyMayMatch(const Slice&, const Slice&) const override { return false; }
+};
+
+static void own_classes(const std::string& path) {
+  Collector collector;
+  EXPECT(collector.Put(WriteOptions(), "a", "1").ok() && collector.Delete(WriteOptions(), "b").ok());
+  EXPECT(collector.told == "a=1;-b;");
+
+  alignas(OwnCache) char room[sizeof(OwnCache)];
+  std::fill(room, room + sizeof(room), '\x7f');
+  OwnCache* cache = new (room) OwnCache;
+  const OwnFilter filter;
+  Options options;
+  options.create_if_missing = true;
+  options.block_cache = cache;
+  options.filter_policy = &filter;
+  DB* opened;
+  EXPECT(DB::Open(options, path, &opened).ok());
+  std::string value;
+  EXPECT(opened->Put(WriteOptions(), "k", "v").ok() && opened->Get(ReadOptions(), "k", &value).ok() && value == "v");
+  delete opened;
+  cache->~OwnCache();
+  EXPECT(DestroyDB(path, Options()).ok());
+}
+
+static void memory(const std::string& path) {
+  const std::unique_ptr<Env> env(NewMemEnv(Env::Default()));
+  Options options;
+  options.env = env.get();
+  DB* opened;
+  EXPECT(DB::Open(options, path, &opened).IsInvalidArgument());
+  options.create_if_missing = true;
+  EXPECT(DB::Open(options, path, &opened).ok());
+  EXPECT(!Env::Default()->FileExists(path));
+  EXPECT(opened->Put(WriteOptions(), "k", "v").ok());
+  DB* second;
+  EXPECT(DB::Open(options, path, &second).IsIOError() && DestroyDB(path, options).IsIOError());
+  std::string value;
+  EXPECT(opened->GetProperty("leveldb.sstables", &value));
+  delete opened;
+  EXPECT(RepairDB(path, options).ok() && DB::Open(options, path, &opened).ok());
+  EXPECT(opened->Get(ReadOptions(), "k", &value).ok() && value == "v");
+  delete opened;
+  EXPECT(DestroyDB(path, options).ok() && DestroyDB(path, options).ok());
+  options.create_if_missing = false;
+  EXPECT(DB::Open(options, path, &opened).IsInvalidArgument());
+
+  // Files of the program's own.
+  EXPECT(WriteStringToFile(env.get(), "first ", "/dir/file").ok() && env->FileExists("/dir/file"));
+  WritableFile* appended;
+  EXPECT(env->NewAppendableFile("/dir/file", &appended).ok() && appended->Append("second").ok());
+  delete appended;
+  std::string all;
+  EXPECT(ReadFileToString(env.get(), "/dir/file", &all).ok() && all == "first second");
+  RandomAccessFile* file;
+  EXPECT(env->NewRandomAccessFile("/dir/file", &file).ok());
+  EXPECT(env->RenameFile("/dir/file", "/dir/other").ok() && !env->FileExists("/dir/file"));
+  std::vector<std::string> names;
+  EXPECT(env->GetChildren("/dir", &names).ok() && names == std::vector<std::string>{"other"});
+  EXPECT(env->RemoveFile("/dir/other").ok() && env->RemoveFile("/dir/other").IsNotFound());
+  char scratch[16];
+  Slice part;
+  EXPECT(file->Read(6, 100, &part, scratch).ok() && part == Slice("second"));
+  delete file;
+  uint64_t size;
+  EXPECT(env->GetFileSize("/dir/other", &size).IsNotFound());
+}
+
+static void tables() {
+  Table* table = reinterpret_cast<Table*>(1);
+  EXPECT(Table::Open(Options(), nullptr, 0, &table).IsNotSupportedError() && table == nullptr);
+  TableBuilder builder(Options(), nullptr);
+  builder.Add("k", "v");
+  builder.Flush();
+  EXPECT(builder.status().IsNotSupportedError() && builder.Finish().IsNotSupportedError());
+  EXPECT(builder.NumEntries() == 0 && builder.FileSize() == 0);
+  EXPECT(DumpFile(Env::Default(), "000005.ldb", nullptr).IsNotSupportedError());
+}
+
+// What LevelDB's library does not have, or does not export.
+#ifdef EVENDB_LEVELDB_DB_H_
+class Lines : public Logger {
+ public:
+  void Logv(const char* format, std::va_list arguments) override {
+    char line[100];
+    std::vsnprintf(line, sizeof(line), format, arguments);
+    all += line;
+  }
+  std::string all;
+};
+
+static void additions(const std::string& path) {
+  Lines lines;
+  Log(&lines, "a line %d", 7);
+  Log(nullptr, "nowhere");
+  EXPECT(lines.all == "a line 7");
+  Options options;
+  options.create_if_missing = true;
+  DB* opened;
+  const Status status = OpenWithLayout(options, path, "rows", &opened);
+  EXPECT(opened == nullptr && status.ToString().find("no layout \"rows\"") != std::string::npos);
+  EXPECT(OpenWithLayout(options, path, "guards", &opened).ok());
+  delete opened;
+  EXPECT(DestroyDB(path, options).ok());
+}
+#else
+static void additions(const std::string&) {}
+#endif
+
 int main(int count, char** arguments) {
   EXPECT(count == 2 && kMajorVersion == 1 && kMinorVersion == 23);
   slices();
@@ -305,5 +466,9 @@ int main(int count, char** arguments) {
   caches();
   environment(arguments[1]);
   database(arguments[1]);
+  own_classes(arguments[1]);
+  memory(arguments[1]);
+  tables();
+  additions(arguments[1]);
   std::cout << "all of it" << std::endl;
 }
