@@ -118,3 +118,25 @@ fn a_small_batch_over_two_keyspaces_asks_the_allocator_no_more_than_single_puts(
         );
     }
 }
+
+/// The allocator's calls of a watch that passes over this number of records.
+fn calls_of_passing_over(records: u64) -> u64 {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options::new().memory_budget(64 << 20).workers(0);
+    let db: Db = options.open(dir.path()).expect("opens");
+    let mut watch = db
+        .default_keyspace()
+        .watch_prefix("watched")
+        .expect("a log");
+    for number in 0..records {
+        db.put(key(number), [7; 100]).expect("puts");
+    }
+    asked(|| assert!(watch.next().is_none()))
+}
+
+#[test]
+fn what_a_watch_passes_over_is_not_copied() {
+    let (few, many) = (calls_of_passing_over(100), calls_of_passing_over(RECORDS));
+    // The reader's buffer, which grows to its full size.
+    assert!(many <= few + 4, "{many} after {few}");
+}

@@ -82,8 +82,8 @@ pub enum ErrorKind {
     WrongKey,
     /// A key was given for a database that is not encrypted. Nothing was touched.
     NotEncrypted,
-    /// This opening reads beside a process that writes, which has replaced what this one sees. Go on
-    /// from a newer moment (`Db::refresh`).
+    /// This opening reads beside a process that writes, which has replaced what this one sees. Go
+    /// on from a newer moment (`Db::refresh`).
     Stale,
     /// This process was forked from one that had a database open. Its copies of handles cannot be
     /// used; nothing was read or written, and the parent goes on.

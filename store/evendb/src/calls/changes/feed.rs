@@ -169,10 +169,10 @@ impl Changes {
     }
 
     /// The bytes of the commit log between the feed's position and the end of what it may give: how
-    /// far its consumer is behind, with what a watch will pass over. A feed that comes to be as far
-    /// behind as the log is long ([`Advanced::commit_log_bytes`](crate::Advanced::commit_log_bytes))
-    /// has lost its position, unless changes are
-    /// [kept](crate::Advanced::keep_changes_bytes): it holds the log up for nobody.
+    /// far its consumer is behind, with what a watch will pass over. The log is not held for a
+    /// feed. One that is further behind than the log is long
+    /// ([`Advanced::commit_log_bytes`](crate::Advanced::commit_log_bytes)) has lost its position,
+    /// unless changes are [kept](crate::Advanced::keep_changes_bytes).
     pub fn lag(&self) -> u64 {
         let log = &self.handle.engine.log;
         let end = match &log.commit_log {
@@ -313,7 +313,7 @@ impl Changes {
         let Some(payload) = payload else {
             return Ok(None);
         };
-        let payload = in_place(&self.handle.engine, lsn, payload)?;
+        let payload = in_place(&self.handle.engine, lsn, payload, self.filter.as_ref())?;
         let Some(places) = self.places_of(&payload) else {
             return Err(senseless(&self.handle.engine, lsn));
         };
@@ -438,7 +438,12 @@ fn senseless(engine: &Engine, lsn: Lsn) -> Error {
 
 /// The operations, with values that lie apart in place. If the file of a value is gone, the change
 /// is gone unless kept changes hold it: its records were overwritten or moved since.
-fn in_place(engine: &Engine, lsn: Lsn, payload: Vec<u8>) -> Result<Vec<u8>> {
+fn in_place(
+    engine: &Engine,
+    lsn: Lsn,
+    payload: Vec<u8>,
+    filter: Option<&Filter>,
+) -> Result<Vec<u8>> {
     let values = &engine.core.value_files;
     let read = |place: &Apart| values.read(place);
     match payload::with_values(&payload, &read)? {
@@ -450,7 +455,7 @@ fn in_place(engine: &Engine, lsn: Lsn, payload: Vec<u8>) -> Result<Vec<u8>> {
                 && let Some(frame) = kept.next(lsn)?
                 && frame.lsn == lsn
             {
-                return Ok(frame.operations);
+                return Ok(given(frame.operations, filter).unwrap_or_default());
             }
             Err(gone(engine, "the file of a large value was removed"))
         }

@@ -79,8 +79,8 @@ impl Changes {
     /// database. Dropping the future loses no change.
     ///
     /// A poll reads the log in the calling thread, in most cases from the page cache, and goes on
-    /// to other tasks after a MiB that it passed over. As a `Stream` of the crate `futures` the feed
-    /// is `stream::poll_fn(move |cx| changes.poll_next(cx))`.
+    /// to other tasks after a MiB that it passed over. As a `Stream` of the crate `futures` the
+    /// feed is `stream::poll_fn(move |cx| changes.poll_next(cx))`.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};

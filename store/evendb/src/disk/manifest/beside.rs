@@ -8,8 +8,9 @@
 //! ```
 //! The writer uses an extent again, or removes a file, only after the edit that drops it is durable
 //! (I13). Every block is checksummed with its table's number and its place. So bytes that the
-//! writer has replaced do not verify, and the manifest, read after that, no longer names them: wrong
-//! bytes are never returned, and damage is never mistaken for the writer's work, or the reverse.
+//! writer has replaced do not verify, and the manifest, read after that, no longer names them.
+//! Wrong bytes are never returned, and damage is never mistaken for the writer's work, or the
+//! reverse.
 //!
 //! [`BesideVfs`] has the reader's files. It refuses everything that would change anything, so this
 //! process unlinks, truncates, renames and writes nothing, and it never opens `LOCK`.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! [`edit`] is the codec, with `fields` below it; [`state`] the sum of the edits, [`writer`] the
-//! file, [`current`] the file `CURRENT`, [`beside`] who reads them beside the writer. The order of edits is the order of
+//! file, [`current`] the file `CURRENT`, [`beside`] a reader of all this beside the process that
+//! writes. The order of edits is the order of
 //! [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
 
 pub(crate) mod beside;

@@ -21,10 +21,10 @@ impl Options {
     ///
     /// let writer = Db::open(dir.path())?; // usually in another process
     /// writer.put("k", "1")?;
-    /// writer.checkpoint()?;
+    /// writer.flush()?;
     /// let reader = Options::new().open_beside_writer(dir.path())?;
     /// writer.put("k", "2")?;
-    /// writer.checkpoint()?;
+    /// writer.flush()?;
     /// assert_eq!(reader.get("k")?.unwrap(), "1");
     /// let reader = reader.refresh()?;
     /// assert_eq!(reader.get("k")?.unwrap(), "2");
