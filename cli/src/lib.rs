@@ -40,8 +40,9 @@ use typed::{key_types, keys, values};
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
-    export, get, import, ingest, keyspaces, merge, mixgraph, model, pop, profile, put, repair,
-    replay, restore, rotate_key, scan, size as range_size, stats, trace, verify, verify_import,
+    export, fork, get, import, ingest, keyspaces, merge, mixgraph, model, pop, profile, put,
+    repair, replay, restore, rotate_key, scan, size as range_size, stats, trace, verify,
+    verify_import,
 };
 use crate::failure::{Failure, Success};
 
@@ -86,6 +87,7 @@ enum Command {
     Backup(backup::Arguments),
     Backups(backups::Arguments),
     Restore(restore::Arguments),
+    Fork(fork::Arguments),
     RotateKey(rotate_key::Arguments),
     Bench(bench::Arguments),
     Mixgraph(mixgraph::Arguments),
@@ -243,6 +245,7 @@ fn carry_out(command: Command) -> Result<Success, Failure> {
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Backups(arguments) => backups::run(&arguments),
+        Command::Fork(arguments) => fork::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::RotateKey(arguments) => rotate_key::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

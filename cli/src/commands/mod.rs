@@ -13,6 +13,7 @@ pub mod delete;
 pub mod dump;
 pub mod experiment;
 pub mod export;
+pub mod fork;
 pub mod get;
 pub mod import;
 pub mod ingest;

@@ -16,7 +16,7 @@ mod forking;
 
 use evendb::inspect::{InspectOptions, RepairOptions, repair};
 use evendb::vfs::{CrashMode, OsVfs, SimVfs, Vfs};
-use evendb::{Backups, Db, Durability, Key, KeyRing, KeyspaceOptions, Options};
+use evendb::{Backups, Db, Durability, ForkOptions, Key, KeyRing, KeyspaceOptions, Options};
 use evendb_storage::sealing::watch::{self, Sealed};
 use evendb_storage::sealing::{Nonce, Secrets, Use};
 use forking::{Who, files, fork, leave};
@@ -150,6 +150,9 @@ fn lives_on_disk(dir: &Path) -> BTreeSet<Sealed> {
         );
         write(&db, 10 + who);
         db.copy_to(into("copy")).unwrap();
+        db.fork(into("fork")).unwrap();
+        db.fork_with(into("shared"), &ForkOptions::new().copied_log_bytes(0))
+            .unwrap();
         db.backup(into("backups")).unwrap();
         write(&db, 20 + who);
         db.backup(into("backups")).unwrap();
@@ -168,6 +171,8 @@ fn lives_on_disk(dir: &Path) -> BTreeSet<Sealed> {
             "killed",
             "killed",
             "copy",
+            "fork",
+            "shared",
             "restored1-",
             "restored2-",
             "repaired",
@@ -207,6 +212,66 @@ fn lives_after_power_losses() {
     }
 }
 
+/// Many forks of one moment, of which some are forks of forks and of a restored backup. All write
+/// other values of the same lengths at the same places, as their parent does.
+fn lives_of_forks(dir: &Path) {
+    let parent = on_disk().open(dir.join("parent")).unwrap();
+    write(&parent, 1);
+    let ways = [ForkOptions::new(), ForkOptions::new().copied_log_bytes(0)];
+    for number in 0..6_u8 {
+        let how = &ways[usize::from(number) % 2];
+        let path = dir.join(format!("fork{number}"));
+        parent.fork_with(&path, how).unwrap();
+        let fork = on_disk().open(&path).unwrap();
+        if number < 2 {
+            let deeper = dir.join(format!("deeper{number}"));
+            fork.fork_with(&deeper, how).unwrap();
+            let deeper = on_disk().open(&deeper).unwrap();
+            write(&deeper, 40 + number);
+            deeper.close().unwrap();
+        }
+        write(&fork, 10 + number);
+        fork.close().unwrap();
+    }
+    write(&parent, 30);
+    parent.close().unwrap();
+    let parent = on_disk().open(dir.join("parent")).unwrap();
+    write(&parent, 31);
+    parent.close().unwrap();
+}
+
+/// Bytes at one place of the logs of two lives, which began with the same writes, are not a sum of
+/// two plaintexts: a key stream that came twice would cancel out.
+#[test]
+fn logs_of_forks_of_one_moment_have_no_key_stream_in_common() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let parent = on_disk().open(dir.path().join("parent")).unwrap();
+    parent.put("k", "v").unwrap();
+    let logs: Vec<Vec<u8>> = (1..=3_u8)
+        .map(|who| {
+            let path = dir.path().join(format!("fork{who}"));
+            parent.fork(&path).unwrap();
+            let fork = on_disk().open(&path).unwrap();
+            fork.put("key", vec![who; 4000]).unwrap();
+            drop(fork);
+            fs::read(path.join("COMMIT-LOG")).unwrap()
+        })
+        .collect();
+    let ends = logs
+        .iter()
+        .map(|log| log.iter().rposition(|byte| *byte != 0));
+    assert!(ends.flatten().all(|end| end > 4000), "no record");
+    for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+        let sums = logs[a].iter().zip(&logs[b]).map(|(a, b)| a ^ b);
+        let sums: Vec<u8> = sums.collect();
+        // The plaintexts differ by one sum in each of 4000 bytes.
+        let sum = (a as u8 + 1) ^ (b as u8 + 1);
+        let longest = sums.split(|byte| *byte != sum).map(<[u8]>::len).max();
+        assert!(longest < Some(16), "{longest:?} bytes in a row");
+    }
+}
+
 #[test]
 fn no_key_and_nonce_encrypts_two_bodies_in_any_life_or_copy() {
     let _alone = alone();
@@ -214,6 +279,7 @@ fn no_key_and_nonce_encrypts_two_bodies_in_any_life_or_copy() {
     let dir = tempfile::tempdir().unwrap();
     let of_children = lives_on_disk(dir.path());
     lives_after_power_losses();
+    lives_of_forks(&dir.path().join("forks"));
     let mut all = watch::seen();
     assert!(
         of_children.len() > 1000 && all.len() > 20_000,

@@ -43,6 +43,7 @@ use crate::files::{CONTAINER_MAX, in_container};
 use crate::manifest::edit::{Change, Place};
 use crate::tables::container_path;
 use evendb_base::placement;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -232,33 +233,39 @@ fn worth_sharing(live: &BTreeMap<u64, u64>, copied_bytes: u64) -> BTreeSet<u64> 
     by_bytes[copied..].iter().map(|&(_, own)| own).collect()
 }
 
-/// Begins container `number`, durably. If that fails before the manifest has it, nothing is
+/// Begins container `number`, durably. If that fails before the manifest may have it, nothing is
 /// changed.
 fn seal(engine: &Engine, number: u64) -> Result<()> {
     let disk = &engine.disk;
     let path = container_path(&disk.dir, number);
-    let file = disk.vfs.create(&path);
+    let create = || disk.vfs.create(&path);
+    let file = create().or_else(|error| match error.kind() {
+        // An earlier fork failed here, and could not remove it. Nothing names it.
+        io::ErrorKind::AlreadyExists => disk.vfs.remove(&path).and_then(|()| create()),
+        _ => Err(error),
+    });
     let file = file.map_err(failed(&path, "create the next logs of chunks"))?;
+    let may_be_named = Cell::new(false);
     let publish = || -> evendb_storage::Result<()> {
         // The name comes first: the edit needs the file.
         let synced = disk.vfs.sync_dir(&disk.dir);
         synced.map_err(evendb_storage::Error::at(&disk.dir, "sync the directory"))?;
-        let edit = vec![Change::Container { number }];
-        let bytes = disk.manifest().flush(edit)?;
-        engine.core.metrics.bytes_manifest.add(bytes);
+        let bytes = disk.manifest().flush(vec![Change::Container { number }]);
+        // Without room, nothing was written.
+        let refused = bytes.as_ref().err().map(evendb_storage::Error::kind);
+        may_be_named.set(refused.is_none_or(|kind| !kind.is_for_want()));
+        engine.core.metrics.bytes_manifest.add(bytes?);
         Ok(())
     };
-    disk.container
-        .seal((number, file), &publish)
-        .map_err(|error| {
-            let error = Error::from(error);
-            if error.kind().is_for_want() {
-                let _ = disk.vfs.remove(&path);
-                return error;
-            }
-            // It is not known whether the manifest has the edit. The next opening knows.
-            engine.core.health.latch(error)
-        })
+    let sealed = disk.container.seal((number, file), &publish);
+    sealed.map_err(|error| match may_be_named.get() {
+        // The next opening knows whether the manifest has the edit.
+        true => engine.core.health.latch(error.into()),
+        false => {
+            let _ = disk.vfs.remove(&path);
+            error.into()
+        }
+    })
 }
 
 #[cfg(test)]
