@@ -15,9 +15,10 @@
 //!   directories that a call makes, and removes again if it fails. `ballast` - room that is kept
 //!   back for deletes and jobs on a full disk.
 //! * `process/`: `gate` - the calls that touch a database, so that closing can wait for them.
-//!   `fork` - whether this process is a forked child, which may not touch the database. `sync` -
-//!   locks, atomics, threads and reclamation, which loom and shuttle replace. `container` - the
-//!   memory that a container lets this process have.
+//!   `fork` - whether this process is a forked child, which may not touch the database. `wakers` -
+//!   the wakers of futures, and their results. `sync` - locks, atomics, threads and reclamation,
+//!   which loom and shuttle replace. `container` - the memory that a container lets this process
+//!   have.
 //! * `words/`: `maker` - who made a database, and what is refused. `limits` - the error of an
 //!   option outside its limits. `error` - failures of the public faces. `durability` - what an
 //!   acknowledged write survives. `horizon` - which versions readers may still see. `range_size` -
@@ -34,7 +35,7 @@ pub use directory::placement;
 #[doc(hidden)]
 pub use directory::{ballast, claim, destroy, directory_lock, made_dirs};
 #[doc(hidden)]
-pub use process::{container, fork, gate, sync};
+pub use process::{container, fork, gate, sync, wakers};
 pub use tools::inspect;
 use words::{durability, range_size};
 #[doc(hidden)]

@@ -33,6 +33,9 @@ use tools::{backup, copy};
 // Modules that other crates need, too.
 use evendb_base::{error, fork, sync};
 
+pub use api::asynchronous::chunks::{NextChunk, RangeChunks};
+pub use api::asynchronous::commits::{CommitFuture, PersistFuture};
+pub use api::asynchronous::gets::{GetFuture, MultiGetFuture};
 pub use api::batch::{Batch, BatchWrite};
 pub use api::db::Db;
 pub use api::ingest::Ingest;
@@ -86,6 +89,7 @@ pub use options::{
     KeyspaceOptions, Layout, LogSearch, OptionInfo, Options,
 };
 pub use read::cursor::Cursor;
+pub use read::get::WouldRead;
 pub use read::iter::{Iter, KeyCursor, Keys};
 pub use transaction::{Savepoint, TransactionIter, TransactionKeys};
 pub use value::Value;

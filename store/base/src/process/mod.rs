@@ -8,3 +8,5 @@ pub mod fork;
 pub mod gate;
 #[doc(hidden)]
 pub mod sync;
+#[doc(hidden)]
+pub mod wakers;

@@ -82,6 +82,12 @@ pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> 
     reserved
 }
 
+/// Whether the room that [`reserve_disk`] asks for is there already.
+pub(crate) fn has_disk(engine: &Engine, delta_bytes: u64) -> bool {
+    let needed = engine.core.admission.delta_to_write() + delta_bytes;
+    engine.disk.full_disk.has_room_for(needed)
+}
+
 fn room_step(engine: &Engine) -> u64 {
     space::room_step(&engine.jobs())
 }

@@ -88,6 +88,27 @@ pub(crate) fn grow_log_for(engine: &Engine, ring_bytes: u64, deletes: bool) -> R
     Ok(())
 }
 
+/// Whether a put of this number of bytes in the ring would not have to make it grow.
+pub(crate) fn has_room(engine: &Engine, ring_bytes: u64) -> bool {
+    let Some(ring) = &engine.log.commit_log else {
+        return true;
+    };
+    let fuller = || {
+        let admission = &engine.core.admission;
+        admission.ring_fuller_than(EIGHTHS_PUTS, ring_bytes)
+    };
+    ring.is_backed() && !(ring.is_growing() && fuller())
+}
+
+/// Whether the ring takes a payload of this number of bytes as it is.
+pub(crate) fn log_takes_now(engine: &Engine, payload_bytes: u64) -> bool {
+    let Some(ring) = &engine.log.commit_log else {
+        return true;
+    };
+    let total = CommitLog::record_bytes(payload_bytes as usize + ring.seal_bytes());
+    payload_bytes <= engine.log.ring_record_bytes_max() && total <= ring.record_max()
+}
+
 /// Whether the ring takes a payload of this number of bytes, after it has grown for it if it can.
 pub(crate) fn log_takes(engine: &Engine, payload_bytes: u64) -> bool {
     let Some(ring) = &engine.log.commit_log else {

@@ -226,6 +226,9 @@ impl Gate {
             gate: self,
             outcome: Err(panicked),
         };
+        // Closing wakes code of the application (wakers), which might close: it would wait for
+        // this thread.
+        let _own = self.mark();
         for stripe in &self.stripes {
             stripe.0.fetch_or(SHUT, Ordering::Relaxed);
         }

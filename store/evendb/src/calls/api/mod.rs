@@ -1,10 +1,9 @@
 //! The public handles: thin, each call is checked and handed down.
 
+pub(crate) mod asynchronous;
 pub(crate) mod db;
-mod ends;
 mod following;
 mod keyspaces;
-mod size;
 pub(crate) mod snapshot;
 pub(crate) mod traces;
 mod writes;

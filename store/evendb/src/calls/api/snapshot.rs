@@ -188,7 +188,7 @@ impl Snapshot {
     }
 
     #[inline]
-    fn check_own(&self, keyspace: &Keyspace) -> Result<()> {
+    pub(super) fn check_own(&self, keyspace: &Keyspace) -> Result<()> {
         let of = &keyspace.handle.engine;
         self.moment
             .handle

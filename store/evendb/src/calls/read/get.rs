@@ -128,6 +128,39 @@ pub(crate) fn get_stored(
     get.stored()
 }
 
+/// The value of `key` that a reader sees, if memory alone knows it: reads no file and waits for
+/// nothing. `Err` if it would have to.
+pub(crate) fn try_get_at(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    point: ReadPoint<'_>,
+) -> Result<std::result::Result<Option<Value>, WouldRead>> {
+    engine.core.health.check_readable()?;
+    keyspace.check_readable_at(point.at)?;
+    engine.work.stir_gently();
+    let get = Get {
+        engine,
+        keyspace,
+        started: sample(),
+        lookup: Lookup::new(key, point),
+    };
+    get.in_ram()
+}
+
+/// The answer of [`Keyspace::try_get`](crate::Keyspace::try_get) where memory does not have the
+/// value, nor knows that there is none: the call would have to read a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WouldRead;
+
+impl std::fmt::Display for WouldRead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("memory does not know the value, and the call would have to read a file")
+    }
+}
+
+impl std::error::Error for WouldRead {}
+
 /// A get on its way through the components of its chunk.
 struct Get<'a> {
     engine: &'a Engine,
@@ -166,6 +199,54 @@ impl Get<'_> {
         let (chunk, view) = (chunk.clone(), view.counted());
         drop(guard);
         self.of_funk(&chunk, &view, hidden_below)
+    }
+
+    /// Asks the components in RAM alone. What it counts, a get that follows would not count.
+    #[inline]
+    fn in_ram(&self) -> Result<std::result::Result<Option<Value>, WouldRead>> {
+        let key = self.lookup.key;
+        let guard = reclaim::pin();
+        let chunk = self.keyspace.index.load(&guard).get().find(key);
+        let view = chunk.view.load(&guard);
+        match value_in_ram(view.get(), &self.lookup, &guard) {
+            Answer::Value(_, Some(value)) if value.is_apart() => return Ok(Err(WouldRead)),
+            Answer::Value(component, value) => {
+                return Ok(Ok(self.answered(chunk, view.get(), component, value)));
+            }
+            Answer::Operands => {
+                let (chunk, view) = (chunk.clone(), view.counted());
+                drop(guard);
+                return self.folded_in_ram(&chunk, &view);
+            }
+            Answer::Unknown(_) => {}
+        }
+        if let Some(answer) = self.search_rows(chunk, view.get()) {
+            Heat::count(&chunk.heat.gets);
+            let is_apart = answer.as_ref().is_some_and(Value::is_apart);
+            return Ok(if is_apart { Err(WouldRead) } else { Ok(answer) });
+        }
+        if view.get().funk.has_no_tables() {
+            self.engine
+                .core
+                .metrics
+                .served(Component::Absent, self.started);
+            return Ok(Ok(None));
+        }
+        Ok(Err(WouldRead))
+    }
+
+    /// The value of a key whose newest record lists operands, if memory has all of them.
+    #[cold]
+    fn folded_in_ram(
+        &self,
+        chunk: &Arc<Chunk>,
+        view: &Arc<View>,
+    ) -> Result<std::result::Result<Option<Value>, WouldRead>> {
+        let folded = merges::get_in_ram(self.engine, self.keyspace, view, &self.lookup)?;
+        Ok(match folded {
+            Some(folded) => Ok(self.note_folded(chunk, view, folded)),
+            None => Err(WouldRead),
+        })
     }
 
     /// The value that deltas or munk have answered, on its way to the caller.
@@ -246,6 +327,17 @@ impl Get<'_> {
         let apart = merges::WhatIsApart::IsRead;
         let folded = merges::get(engine, self.keyspace, view, lookup, apart);
         let folded = folded.inspect_err(|error| chunk.note_damage(error))?;
+        Ok(self.note_folded(chunk, view, folded))
+    }
+
+    /// Counts a folded value, and keeps it where that spares the next get the folding.
+    fn note_folded(
+        &self,
+        chunk: &Arc<Chunk>,
+        view: &Arc<View>,
+        folded: merges::Folded,
+    ) -> Option<Value> {
+        let (engine, lookup) = (self.engine, &self.lookup);
         match folded.component {
             Component::Munk => engine.memory.note_hit(chunk, view, lookup.key, lookup.hash),
             Component::Delta => {}
@@ -269,7 +361,7 @@ impl Get<'_> {
         }
         let component = served_by(folded.component, &folded.value);
         engine.core.metrics.served(component, self.started);
-        Ok(folded.value)
+        folded.value
     }
 
     /// Puts a value from the funk into the row cache, if it is still the newest. It is if a fresh

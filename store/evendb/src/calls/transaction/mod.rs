@@ -50,6 +50,7 @@ use crate::read::moment::Moment;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Found, Read, ReadSpan, Reads};
+use crate::write::{Outcome, Patience, Pending};
 use crate::{fork, write};
 use evendb_storage::{Kind, Time, Version, push_operand};
 use operands::Operands;
@@ -464,24 +465,54 @@ impl Session {
 
     /// Writes everything, if no read has changed.
     pub(crate) fn commit(self, durability: Durability) -> Result<()> {
+        let core = &self.handle.engine.core;
         fork::check()?;
         if self.writes.is_empty() {
-            return self.handle.engine.core.health.check_readable();
+            return core.health.check_readable();
         }
+        // Closing waits for the sync, too.
+        let _inside = core.health.enter_writable()?;
+        match self.commit_inside(durability, Patience::Waits)? {
+            Some(pending) => pending.wait(&self.handle.engine),
+            None => unreachable!("it has waited"),
+        }
+    }
+
+    /// Writes everything, if no read has changed, up to the wait for durability. `None` if it would
+    /// have to wait before that, or to read, and there is no patience: nothing is written, and it
+    /// can be attempted again.
+    pub(crate) fn attempt(
+        &self,
+        durability: Durability,
+        patience: Patience,
+    ) -> Result<Option<Pending>> {
+        let core = &self.handle.engine.core;
+        fork::check()?;
+        if self.writes.is_empty() {
+            core.health.check_readable()?;
+            return Ok(Some(Pending::nothing()));
+        }
+        let _inside = core.health.enter_writable()?;
+        self.commit_inside(durability, patience)
+    }
+
+    fn commit_inside(&self, durability: Durability, patience: Patience) -> Result<Option<Pending>> {
         for _ in 0..RENEWALS_MAX {
-            match self.write(durability)? {
-                Found::Same => {
+            match self.write(durability, patience)? {
+                Outcome::Written(pending) => {
                     self.handle.engine.core.metrics.transactions.add(1);
-                    return Ok(());
+                    return Ok(Some(pending));
                 }
-                Found::Changed => break,
-                Found::Unknown => self.renew()?,
+                Outcome::WouldWait => return Ok(None),
+                Outcome::Refused(Found::Unknown) if patience == Patience::Never => return Ok(None),
+                Outcome::Refused(Found::Unknown) => self.renew()?,
+                Outcome::Refused(Found::Changed | Found::Same) => break,
             }
         }
         Err(self.conflict(None))
     }
 
-    fn write(&self, durability: Durability) -> Result<Found> {
+    fn write(&self, durability: Durability, patience: Patience) -> Result<Outcome> {
         let core = &self.handle.engine.core;
         let mut ops = self.writes.ops()?;
         // The length of folded operands is known only now.
@@ -493,7 +524,8 @@ impl Session {
             since: self.version(),
             time: self.time(),
         };
-        write::write_if(&self.handle.engine, &mut ops, durability, Some(reads))
+        let engine = &self.handle.engine;
+        write::perform(engine, &mut ops, durability, Some(reads), patience)
     }
 }
 

@@ -48,16 +48,27 @@ impl StoredApart {
 pub(super) fn store(engine: &Engine, ops: &mut [Op<'_>]) -> Result<StoredApart> {
     let mut stored = StoredApart::default();
     for op in ops {
-        let kind = match op.kind() {
-            OpKind::One(kind @ (Kind::Put | Kind::PutUntil)) => kind,
-            _ => continue,
-        };
-        let from = bytes_from(engine, op.keyspace);
-        if op.record.value().len() - kind.prefix_bytes() >= from {
+        if let Some(kind) = kind_if_long(engine, op) {
             store_one(engine, op, kind, &mut stored)?;
         }
     }
     Ok(stored)
+}
+
+/// Whether any value of `ops` would be written apart.
+pub(super) fn are_any(engine: &Engine, ops: &[Op<'_>]) -> bool {
+    ops.iter().any(|op| kind_if_long(engine, op).is_some())
+}
+
+/// The kind of a put whose value is to lie apart.
+#[inline]
+fn kind_if_long(engine: &Engine, op: &Op<'_>) -> Option<Kind> {
+    let kind = match op.kind() {
+        OpKind::One(kind @ (Kind::Put | Kind::PutUntil)) => kind,
+        _ => return None,
+    };
+    let from = bytes_from(engine, op.keyspace);
+    (op.record.value().len() - kind.prefix_bytes() >= from).then_some(kind)
 }
 
 /// The length in bytes from which on values of a keyspace are stored apart.

@@ -21,55 +21,82 @@ mod range_deletions;
 pub(crate) mod reads;
 mod room;
 mod single_deletes;
+mod waiting;
 
-use crate::checkpoint;
 use crate::commit_log::{CommitLog, Lsn};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::log::Log;
 use crate::error::Result;
 use crate::full_disk::Need;
+use crate::log_room;
 use crate::metrics::sample;
 use crate::op::{Op, Totals, ranges_of};
 use crate::options::Durability;
 use crate::payload::{self, Encoded, Gathered};
 use crate::plant::planted;
-use crate::version::clock::checkpoint_of;
 use crate::version::stamp::BatchStamp;
-use crate::{log_room, worker};
 use announcing::announce;
 use evendb_storage::{Kind, Version};
 use latched::{Latched, Mark};
 use reads::{Found, Reads};
-use room::{Reserved, admit, check_batch_size};
+use room::{Reserved, admit, check_batch_size, try_admit};
 pub(crate) use room::{batch_bytes_max, check_value_size};
+pub(crate) use waiting::{Awaiting, Pending};
 
 /// Writes `ops` as one. First come range deletions, sorted by keyspace and least key; no two of
 /// them overlap. Then come records sorted by (keyspace, key), each key once; no range deletion of
 /// the write hides one of them.
 pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
-    write_if(engine, ops, durability, None).map(|_| ())
+    if ops.is_empty() {
+        return Ok(());
+    }
+    // Until it is durable, closing waits for it.
+    let _inside = engine.core.health.enter_writable()?;
+    match perform(engine, ops, durability, None, Patience::Waits)? {
+        Outcome::Written(pending) => pending.wait(engine),
+        Outcome::Refused(_) | Outcome::WouldWait => unreachable!("it read nothing, and has waited"),
+    }
 }
 
-/// Writes `ops` as one, as [`write`] does, if nothing of `reads` has changed. [`Found::Same`] says
-/// that it was written.
-pub(crate) fn write_if(
+/// Whether a write may wait for room, or for the disk, before it happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    Waits,
+    /// If it would have to wait, nothing happens, and `ops` are as before.
+    Never,
+}
+
+/// Result of a write that met no error.
+pub(crate) enum Outcome {
+    /// It has happened, and is perhaps not durable yet.
+    Written(Pending),
+    /// Something that was read has changed, or may have.
+    Refused(Found),
+    /// It would have to wait, and has no patience.
+    WouldWait,
+}
+
+/// Writes `ops` as one, as [`write`] does, if nothing of `reads` has changed; up to the wait for
+/// durability. The caller is inside, and has checked that writes are taken.
+pub(crate) fn perform(
     engine: &Engine,
     ops: &mut [Op<'_>],
     durability: Durability,
     reads: Option<Reads<'_>>,
-) -> Result<Found> {
+    patience: Patience,
+) -> Result<Outcome> {
     if ops.is_empty() {
-        return Ok(Found::Same);
+        return Ok(Outcome::Written(Pending::nothing()));
     }
-    let _inside = engine.core.health.enter_writable()?;
     let durability = durability.max(engine.core.options.durability);
-    if durability == Durability::Sync {
-        checkpoint::take_inherited(engine)?;
-    }
     let started = sample();
     let mut totals = Totals::of(ops);
     check_batch_size(&engine.core, &totals)?;
+    if patience == Patience::Never && would_wait(engine, ops, &totals, durability) {
+        return Ok(Outcome::WouldWait);
+    }
+    waiting::take_inherited(engine, durability)?;
     let user_bytes = totals.data_bytes;
     let stored_apart = large_values::store(engine, ops)?;
     if stored_apart.is_any() {
@@ -85,24 +112,33 @@ pub(crate) fn write_if(
         None => 0,
     };
     let delta_bytes = totals.memory_bytes;
-    if totals.range_deletes > 0 {
-        range_deletions::wait_for_room(engine);
+    match patience {
+        Patience::Never if !try_admit(engine, ring_bytes, delta_bytes)? => {
+            return Ok(Outcome::WouldWait);
+        }
+        Patience::Never => {}
+        Patience::Waits => {
+            if totals.range_deletes > 0 {
+                range_deletions::wait_for_room(engine);
+            }
+            admit(engine, ring_bytes, delta_bytes, totals.deletes_only())
+                .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
+        }
     }
-    admit(engine, ring_bytes, delta_bytes, totals.deletes_only())
-        .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
     let reserved = Reserved {
         engine,
         ring_bytes,
         delta_bytes,
         apart: &stored_apart,
+        patience,
     };
-    let written = write_admitted(engine, ops, &encoded, reserved, reads, started);
+    let written = write_admitted(ops, &encoded, reserved, reads, started);
     let outcome = written.inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
     let (end, version) = match outcome {
-        Outcome::Written(end, version) => (end, version),
-        Outcome::Refused(found) => {
+        Admitted::Written(end, version) => (end, version),
+        Admitted::Not(outcome) => {
             discard(&engine.core, &engine.log, &encoded);
-            return Ok(found);
+            return Ok(outcome);
         }
     };
     count_written(&engine.core, &totals, user_bytes, ring_bytes);
@@ -111,16 +147,22 @@ pub(crate) fn write_if(
     {
         log.wake_followers();
     }
-    wait_for_durability(engine, end, version, durability)?;
-    Ok(Found::Same)
+    Ok(Outcome::Written(Pending::new(end, version, durability)))
 }
 
-/// Result of a write that met no error.
-enum Outcome {
+/// Whether the write would wait before it asks for room, or write to files of its own.
+fn would_wait(engine: &Engine, ops: &[Op<'_>], totals: &Totals, durability: Durability) -> bool {
+    waiting::inherits(engine, durability)
+        || large_values::are_any(engine, ops)
+        || !log_room::log_takes_now(engine, payload::bytes(totals))
+        || (totals.range_deletes > 0 && range_deletions::would_wait(engine))
+}
+
+/// Result of a write that was admitted.
+enum Admitted {
     /// The end of its record in the commit log, and its version.
     Written(Lsn, Version),
-    /// Something that was read has changed, or may have.
-    Refused(Found),
+    Not(Outcome),
 }
 
 fn count_written(core: &Core, totals: &Totals, user_bytes: u64, ring_bytes: u64) {
@@ -185,18 +227,18 @@ fn discard(core: &Core, log: &Log, encoded: &Encoded<'_>) {
 
 /// Writes with the latches of all chunks concerned.
 fn write_admitted(
-    engine: &Engine,
     ops: &mut [Op<'_>],
     encoded: &Encoded<'_>,
     reserved: Reserved<'_>,
     reads: Option<Reads<'_>>,
     started: Option<std::time::Instant>,
-) -> Result<Outcome> {
+) -> Result<Admitted> {
+    let engine = reserved.engine;
     let unlatched = planted!(engine.core.options, ReadsNotLatched);
     if unlatched && let Some(reads) = reads {
         let found = reads.look_unlatched(&engine.core);
         if found != Found::Same {
-            return Ok(Outcome::Refused(found));
+            return Ok(Admitted::Not(Outcome::Refused(found)));
         }
     }
     let reads = reads.filter(|_| !unlatched);
@@ -208,6 +250,9 @@ fn write_admitted(
         }
         if latched.any_is_held() {
             drop(latched);
+            if reserved.patience == Patience::Never {
+                return Ok(Admitted::Not(Outcome::WouldWait));
+            }
             wait_for_ingest(engine)?;
             continue;
         }
@@ -215,7 +260,7 @@ fn write_admitted(
             latched.find_changes(&engine.core, reads)
         });
         if found != Found::Same {
-            return Ok(Outcome::Refused(found));
+            return Ok(Admitted::Not(Outcome::Refused(found)));
         }
         let written = write_latched(engine, ops, encoded, reserved, reads, &mut latched);
         drop(latched);
@@ -223,7 +268,7 @@ fn write_admitted(
             let pause = started.elapsed().as_nanos() as u64;
             engine.core.metrics.pauses.put(pause);
         }
-        return written.map(|(end, version)| Outcome::Written(end, version));
+        return written.map(|(end, version)| Admitted::Written(end, version));
     }
 }
 
@@ -305,21 +350,4 @@ fn write_latched(
     }
     reserved.used(before, after);
     Ok((end, version))
-}
-
-fn wait_for_durability(
-    engine: &Engine,
-    end: Lsn,
-    version: Version,
-    durability: Durability,
-) -> Result<()> {
-    match (&engine.log.commit_log, durability) {
-        (Some(log), Durability::Sync) => log
-            .wait_durable(end)
-            .map_err(|error| engine.core.health.latch(error.into())),
-        (None, Durability::Process | Durability::Sync) => {
-            worker::wait_for_checkpoint(engine, checkpoint_of(version))
-        }
-        _ => Ok(()),
-    }
 }

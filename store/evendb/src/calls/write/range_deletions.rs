@@ -59,16 +59,23 @@ pub(super) fn wait_for_room(engine: &Engine) {
         let number = checkpoint_of(engine.core.clock.now());
         let _ = worker::wait_for_checkpoint(engine, number);
     }
-    let most = engine.core.options.memory_budget / 4;
-    let are_many = || {
-        let stats = engine.space.stats.lock();
-        stats.range_tombstones * PIECE_BYTES as u64 > most
-    };
     let mut waits = 0;
-    while waits < WAITS_MAX && !engine.core.manual() && are_many() {
+    while waits < WAITS_MAX && !engine.core.manual() && are_many(engine) {
         thread::sleep(Duration::from_millis(1));
         waits += 1;
     }
+}
+
+/// Whether all range deletions together take much.
+fn are_many(engine: &Engine) -> bool {
+    let most = engine.core.options.memory_budget / 4;
+    let stats = engine.space.stats.lock();
+    stats.range_tombstones * PIECE_BYTES as u64 > most
+}
+
+/// Whether [`wait_for_room`] would wait.
+pub(super) fn would_wait(engine: &Engine) -> bool {
+    engine.core.admission.covers_are_full() || are_many(engine)
 }
 
 /// Adds the chunks that the range deletions overlap.

@@ -6,6 +6,7 @@
 //! Thread safety: any thread. Not here: who waits for room, and in which order
 //! ([`crate::admission`]).
 
+use super::Patience;
 use super::large_values::StoredApart;
 use crate::admission::Refused;
 use crate::engine::Engine;
@@ -56,6 +57,7 @@ pub(super) struct Reserved<'a> {
     pub(super) delta_bytes: u64,
     /// The files of the write's values that lie apart.
     pub(super) apart: &'a StoredApart,
+    pub(super) patience: Patience,
 }
 
 impl Reserved<'_> {
@@ -110,6 +112,22 @@ pub(super) fn admit(
     worker::checkpoint_if_half_full(engine);
     engine.work.stir_gently();
     Ok(())
+}
+
+/// Reserves room as [`admit`] does, if that needs no wait, no sleep and no work on the disk.
+/// Returns whether it did.
+pub(super) fn try_admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64) -> Result<bool> {
+    let core = &engine.core;
+    if !making_room::has_disk(engine, delta_bytes) || !log_room::has_room(engine, ring_bytes) {
+        return Ok(false);
+    }
+    let admitted = core.admission.try_reserve(ring_bytes, delta_bytes);
+    if !admitted.map_err(|refused| refusal(core, &engine.disk, refused))? {
+        return Ok(false);
+    }
+    worker::checkpoint_if_half_full(engine);
+    engine.work.stir_gently();
+    Ok(true)
 }
 
 /// Why admission was refused: closed, or failed, or the disk is full.

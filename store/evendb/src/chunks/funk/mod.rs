@@ -296,6 +296,11 @@ impl Funk {
         self.below_log().chain(runs)
     }
 
+    /// Whether a search in it reads nothing.
+    pub(crate) fn has_no_tables(&self) -> bool {
+        self.tables().next().is_none()
+    }
+
     fn run(&self, ordinal: u32) -> Option<&Run> {
         let at = self
             .runs

@@ -35,6 +35,7 @@ mod writing;
 
 pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
+pub(crate) use flush::awaiting::Awaited;
 pub(crate) use follow::Ticket;
 pub(crate) use read_back::{Passage, ReadBack};
 pub(crate) use record::LogRecord;
@@ -84,6 +85,8 @@ pub(crate) enum LogPlant {
     LateTarget,
     /// A leader that is done wakes no thread of the next group.
     NoHandOver,
+    /// The syncer hears nothing of futures.
+    NoSignal,
     /// P-count: a reader that waits counts itself without the ring latch.
     CountsOutside,
     /// P-blind: a task that waits does not look again after it has left its waker.

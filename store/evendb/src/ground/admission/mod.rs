@@ -85,6 +85,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// The most that debt slows puts down: a tenth of a microsecond for each byte, in each thread.
 const DEBT_PRESSURE_MAX: u64 = 120;
 
+/// The share of the greatest slowdown from which on debt is felt: by its cube, a hundredth of that.
+const DEBT_FELT: f64 = 0.2;
+
 /// Faults that the models must notice.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -218,6 +221,21 @@ impl Admission {
             }
         }
         Ok(())
+    }
+
+    /// Reserves both if that needs no wait and no pause, and if no request waits before this one.
+    /// Returns whether it did. Debt counts where it would slow a put down noticeably.
+    pub(crate) fn try_reserve(&self, ring_bytes: u64, delta_bytes: u64) -> Result<bool, Refused> {
+        let ring_bytes = if self.has_ring() { ring_bytes } else { 0 };
+        if self.cancelled.load(Ordering::Acquire) {
+            return Err(Refused::Cancelled);
+        }
+        let is_slowed = || self.nanos_per_byte().is_some() || self.debt_share() > DEBT_FELT;
+        if self.is_waited_for() || is_slowed() {
+            return Ok(false);
+        }
+        let undo = || self.give_back(ring_bytes, 0);
+        Ok(self.try_take(ring_bytes, delta_bytes, undo))
     }
 
     /// Notes that reorganisation owes `overdue` bytes. From `bound` bytes on the slowdown of puts
@@ -468,7 +486,7 @@ impl Admission {
 
     /// Whether puts wait for reorganisation, or are about to.
     pub(crate) fn is_behind(&self) -> bool {
-        self.fullness() > 0.7 || self.debt_share() > 0.2
+        self.fullness() > 0.7 || self.debt_share() > DEBT_FELT
     }
 
     fn has_ring(&self) -> bool {

@@ -10,6 +10,7 @@
 //!
 //! * [`staff`]: the threads of an open database. One thread always runs; others are started when
 //!   there is work for them, and end after it.
+//! * [`serving`]: the threads that serve futures.
 //! * [`upkeep`]: the work of the thread that always runs, and when it may sleep until it is woken.
 //!
 //! Invariants: the queue holds each chunk at most once per kind of job. A panic in a worker latches
@@ -19,6 +20,7 @@
 //! Thread safety: any thread. Not here: the queue itself ([`crate::engine::work`]); the effect of a
 //! job on a chunk ([`crate::rebalance`]); how long jobs rest ([`crate::pace`]).
 
+mod serving;
 mod staff;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod tests;
@@ -33,6 +35,7 @@ use crate::sync::atomic::Ordering;
 use crate::{checkpoint, fork, log_room, making_room, observe, trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub(crate) use serving::CheckpointWait;
 pub(crate) use staff::start;
 
 /// Does one job. A panic latches the database.
@@ -257,6 +260,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     let wake = || {
         engine.core.admission.cancel();
         engine.work.begin_closing();
+        engine.work.end_pools();
         engine.wake_all();
     };
     engine.core.health.close(wake, || end(engine))
@@ -265,6 +269,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
 /// The last steps of a database. No call is under way, and none will come.
 fn end(engine: &Engine) -> Result<()> {
     let job = trace::job!("close");
+    serving::end(engine);
     engine.work.stop();
     observe::end(engine);
     let mut result = Ok(());
@@ -296,6 +301,7 @@ fn end(engine: &Engine) -> Result<()> {
         // file.
         log.close();
     }
+    serving::wake_left(engine);
     for _ in 0..4 {
         engine.disk.collect(&engine.core.health);
     }

@@ -4,6 +4,7 @@
 //!   upkeep      always there; waits until it is woken while nothing is owed   (upkeep.rs)
 //!   workers     come with jobs for which no worker waits
 //!   helpers     reaper, log, stats, heat: called by upkeep while calls come or something is owed
+//!   for futures readers, writer, syncer: come with the first job for them   (serving.rs)
 //!                 '-- each goes after it had nothing to do for a while: LINGER
 //! ```
 //! So a database that is left alone has one thread, which waits. Where no thread can be started
@@ -15,7 +16,7 @@
 //! same lock. No thread starts after [`Work::stop`] has begun to wait for them. A panic in a thread
 //! latches the database.
 
-use super::upkeep;
+use super::{serving, upkeep};
 use crate::engine::Engine;
 use crate::engine::staff::ThreadRole;
 use crate::engine::work::{Job, TICK, Work};
@@ -28,7 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How long a thread stays that has nothing to do.
-const LINGER: Duration = match cfg!(evendb_shuttle) {
+pub(super) const LINGER: Duration = match cfg!(evendb_shuttle) {
     // A model has no time.
     true => Duration::ZERO,
     false => Duration::from_secs(1),
@@ -36,7 +37,7 @@ const LINGER: Duration = match cfg!(evendb_shuttle) {
 
 /// Starts the one thread that a newly opened database needs.
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
-    if engine.core.manual() || engine.disk.manifest.is_none() {
+    if engine.core.manual() {
         return Ok(());
     }
     if let Some(log) = &engine.log.commit_log {
@@ -55,8 +56,13 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         let engine = weak.upgrade()?;
         Some(Box::new(move || run_thread(role, &engine)) as Box<dyn FnOnce() + Send>)
     };
-    let begun = engine.work.begin(engine.core.options.workers, body_of);
-    begun.map_err(|source| {
+    if engine.disk.manifest.is_none() {
+        // Nothing is written, so there is no work but that of readers.
+        engine.work.allow(0, body_of);
+        return Ok(());
+    }
+    engine.work.allow(engine.core.options.workers, body_of);
+    engine.work.begin().map_err(|source| {
         let what = "start the thread evendb-upkeep (the process, its user or its container may have no more, \
                     or there is no memory for its stack: raise that limit)";
         evendb_storage::Error::io(&engine.disk.dir, what, source).into()
@@ -84,6 +90,8 @@ fn perform(role: ThreadRole, engine: &Engine) {
         ThreadRole::Log => tend(engine),
         ThreadRole::Stats => stats(engine),
         ThreadRole::Heat => heat(engine),
+        ThreadRole::Reader | ThreadRole::Writer => serving::empty_pool(&engine.work, role),
+        ThreadRole::Syncer => serving::attend(engine),
     }
 }
 

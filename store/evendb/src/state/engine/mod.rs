@@ -22,7 +22,7 @@ pub(crate) mod handle;
 pub(crate) mod health;
 mod threads;
 pub(crate) use groups::{choices, core, disk, flow, log, space};
-pub(crate) use threads::{idle, staff, work};
+pub(crate) use threads::{idle, pool, staff, work};
 
 use crate::catalog::Catalog;
 use crate::error::Error;

@@ -1,8 +1,10 @@
-//! A keyspace, its compaction, its watches, its options and its properties.
+//! A keyspace, its ends, its size, its compaction, its watches, its options and its properties.
 
 mod compaction;
+mod ends;
 pub(crate) mod keyspace;
 pub(crate) mod keyspace_options;
 pub(crate) mod lifecycle;
 pub(crate) mod property;
+mod size;
 mod watch;

@@ -510,6 +510,11 @@ impl Transaction {
         committed
     }
 
+    /// Its parts, for a commit that is a future.
+    pub(crate) fn into_parts(self) -> (Session, Durability, Option<TransactionRecord>) {
+        (self.session, self.durability, self.record)
+    }
+
     /// Ends the transaction without writing anything, as dropping it does.
     pub fn rollback(self) {}
 

@@ -113,6 +113,8 @@ struct Search<'c> {
     component: Component,
     /// Only the funk had records of the key.
     of_funk_alone: bool,
+    /// The view has range deletions.
+    has_covers: bool,
 }
 
 impl<'c> Search<'c> {
@@ -128,11 +130,19 @@ impl<'c> Search<'c> {
             changes_with_time: false,
             component: Component::Delta,
             of_funk_alone: false,
+            has_covers: false,
         }
     }
 
-    /// Asks the deltas, then the munk, or the funk if the munk has not the key's span.
-    fn ask_all(&mut self, engine: &Engine, view: &View, lookup: &Lookup<'_>) -> Result<()> {
+    /// Asks the deltas, then the munk, or the funk if the munk has not the key's span. Returns
+    /// false if the funk has to be asked, and must not be.
+    fn ask_all(
+        &mut self,
+        engine: &Engine,
+        view: &View,
+        lookup: &Lookup<'_>,
+        funk_too: bool,
+    ) -> Result<bool> {
         let core = &engine.core;
         let munk_has_span = !matches!(view.newest_in_munk(lookup), Sought::Absent);
         // The funk has the records of durable deltas, too, but the munk has not.
@@ -140,7 +150,7 @@ impl<'c> Search<'c> {
         if self.ask_deltas(view, lookup, durable_count)?
             || view.funk.max_version < self.hidden_below
         {
-            return Ok(());
+            return Ok(true);
         }
         if munk_has_span {
             self.component = Component::Munk;
@@ -148,7 +158,10 @@ impl<'c> Search<'c> {
                 Sought::Found(hit) => Ok(Some(Seen::of(hit))),
                 Sought::Nothing | Sought::Absent => Ok(None),
             })?;
-            return Ok(());
+            return Ok(true);
+        }
+        if !funk_too && !view.funk.has_no_tables() {
+            return Ok(false);
         }
         self.component = Component::Sstable;
         self.of_funk_alone = self.lists.is_empty();
@@ -159,7 +172,7 @@ impl<'c> Search<'c> {
                 .get(key, hash, point.at, settings, Some(metrics))?;
             Ok(found.map(Seen::of))
         })?;
-        Ok(())
+        Ok(true)
     }
 
     /// Asks the deltas; `durable_count` says whether durable ones are among them. Returns whether
@@ -241,9 +254,37 @@ pub(crate) fn get(
     lookup: &Lookup<'_>,
     apart: WhatIsApart,
 ) -> Result<Folded> {
+    let _inside = engine.core.health.enter()?;
+    let search = gather(engine, view, lookup, true)?;
+    let search = search.expect("every layer was asked");
+    fold(engine, keyspace, lookup, search, apart)
+}
+
+/// Like [`get`], if memory alone knows the value, and nothing of it lies apart.
+#[cold]
+pub(crate) fn get_in_ram(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    view: &View,
+    lookup: &Lookup<'_>,
+) -> Result<Option<Folded>> {
+    let _inside = engine.core.health.enter()?;
+    let search = gather(engine, view, lookup, false)?;
+    let Some(search) = search.filter(|search| search.apart.is_none()) else {
+        return Ok(None);
+    };
+    fold(engine, keyspace, lookup, search, WhatIsApart::IsAskedFor).map(Some)
+}
+
+/// Makes the value of the records that were found.
+fn fold(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    lookup: &Lookup<'_>,
+    mut search: Search<'_>,
+    apart: WhatIsApart,
+) -> Result<Folded> {
     let core = &engine.core;
-    let _inside = core.health.enter()?;
-    let mut search = gather(engine, view, lookup)?;
     if let Some(seen) = &search.apart
         && let Some(place) = Apart::of(seen.kind, &seen.value)
     {
@@ -268,14 +309,20 @@ pub(crate) fn get(
     };
     let may_go_back = operands.len() >= MANY_OPERANDS
         && lookup.at() == Version::MAX
-        && view.covers.is_none()
+        && !search.has_covers
         && !search.changes_with_time;
     let value = value.map(|value| Value::of_bytes(Arc::from(value)));
     Ok(search.folded(value, may_go_back))
 }
 
-/// Gathers the records of a key, as they are at one moment.
-fn gather<'c>(engine: &Engine, view: &View, lookup: &Lookup<'c>) -> Result<Search<'c>> {
+/// Gathers the records of a key, as they are at one moment. `None` if the funk has some, and is
+/// not asked.
+fn gather<'c>(
+    engine: &Engine,
+    view: &View,
+    lookup: &Lookup<'c>,
+    funk_too: bool,
+) -> Result<Option<Search<'c>>> {
     let hidden_below = || {
         let covers = view.covers.as_ref();
         let newest = covers.and_then(|covers| covers.newest_seen(lookup.key, lookup.at()));
@@ -283,11 +330,14 @@ fn gather<'c>(engine: &Engine, view: &View, lookup: &Lookup<'c>) -> Result<Searc
     };
     loop {
         let mut search = Search::new(lookup.time(), hidden_below());
-        search.ask_all(engine, view, lookup)?;
+        search.has_covers = view.covers.is_some();
+        if !search.ask_all(engine, view, lookup, funk_too)? {
+            return Ok(None);
+        }
         // A range deletion may have become visible meanwhile, with the records that its batch has
         // put.
         if hidden_below() == search.hidden_below {
-            return Ok(search);
+            return Ok(Some(search));
         }
     }
 }

@@ -163,6 +163,11 @@ impl Buffer {
         Some(self.owners[slot.key_owner as usize].slice(&slot.key))
     }
 
+    /// Whether the value of the record that was [looked at](Self::look_ahead) lies apart.
+    pub(crate) fn ahead_is_apart(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|slot| slot.is_apart)
+    }
+
     /// Moves on; returns whether there was a record.
     #[inline]
     pub(crate) fn take(&mut self) -> bool {

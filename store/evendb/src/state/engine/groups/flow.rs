@@ -6,6 +6,18 @@
 
 use crate::chunk::Chunk;
 use crate::sync::{Arc, Condvar, Mutex, Weak};
+use evendb_base::wakers::Wakers;
+
+/// The futures that wait for a checkpoint, by its number, and the thread that wakes them.
+#[derive(Default)]
+pub(crate) struct CheckpointFutures {
+    pub(crate) wakers: Wakers,
+    /// A thread is there that looks at them before it goes.
+    pub(crate) attended: bool,
+    /// That thread is to go; and the last checkpoint is over.
+    pub(crate) ended: bool,
+    pub(crate) over: bool,
+}
 
 /// See the module.
 pub(crate) struct Flow {
@@ -18,6 +30,9 @@ pub(crate) struct Flow {
     /// The number of the last completed checkpoint; threads wait for it on `progress`.
     pub(crate) completed: Mutex<u64>,
     pub(crate) progress: Condvar,
+    /// The futures that wait for a checkpoint, in a database without a commit log. Its lock is
+    /// taken under that of `completed`.
+    pub(crate) futures: Mutex<CheckpointFutures>,
     /// Signalled when a run of a chunk has been published or given up.
     pub(crate) run_cleared: Condvar,
     pub(crate) run_mutex: Mutex<()>,
@@ -32,6 +47,7 @@ impl Flow {
             checkpoint_mutex: Mutex::new(()),
             completed: Mutex::new(completed),
             progress: Condvar::new(),
+            futures: Mutex::default(),
             run_cleared: Condvar::new(),
             run_mutex: Mutex::new(()),
         }

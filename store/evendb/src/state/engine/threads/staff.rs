@@ -7,6 +7,7 @@
 //! Thread safety: any thread; the list of threads is locked before the queue. Not here: what the
 //! threads do, which [`Work::begin`] is given, and what happens when one panics.
 
+use crate::engine::pool::READERS_MAX;
 use crate::engine::work::Work;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, thread};
@@ -26,9 +27,15 @@ pub(crate) enum ThreadRole {
     Stats = 4,
     /// Loads the spans that were in RAM before the database was opened, and notes which spans are.
     Heat = 5,
+    /// Reads for futures.
+    Reader = 6,
+    /// Makes the writes of futures that wait for room.
+    Writer = 7,
+    /// Syncs the commit log for futures, and wakes them.
+    Syncer = 8,
 }
 
-pub(crate) const ROLES: usize = 6;
+pub(crate) const ROLES: usize = 9;
 
 /// The number of threads that load at the same time, which is the number of reads in flight.
 pub(crate) const HEAT_THREADS: usize = 4;
@@ -95,17 +102,26 @@ impl Staff {
 }
 
 impl Work {
-    /// Allows threads, which run what `body_of` gives, and starts the first one. Called once.
-    pub(crate) fn begin(
+    /// Allows threads, which run what `body_of` gives. Called once.
+    pub(crate) fn allow(
         &self,
         workers_max: usize,
         body_of: impl Fn(ThreadRole) -> Option<Body> + Send + Sync + 'static,
-    ) -> std::io::Result<()> {
+    ) {
         let body_of = Box::new(body_of);
         let _ = self.staff.plan.set(Plan {
             workers_max,
             body_of,
         });
+    }
+
+    /// Whether there may be threads.
+    pub(crate) fn may_have_threads(&self) -> bool {
+        self.staff.plan.get().is_some()
+    }
+
+    /// Starts the thread that is always there. Called once, after [`Work::allow`].
+    pub(crate) fn begin(&self) -> std::io::Result<()> {
         self.queue.lock().present[ThreadRole::Upkeep as usize] += 1;
         self.spawn(ThreadRole::Upkeep)
     }
@@ -116,6 +132,7 @@ impl Work {
         let most = match role {
             ThreadRole::Worker => self.staff.workers_max(),
             ThreadRole::Heat => HEAT_THREADS,
+            ThreadRole::Reader => READERS_MAX,
             _ => 1,
         };
         {
@@ -196,6 +213,9 @@ impl ThreadRole {
             ThreadRole::Log => "evendb-log",
             ThreadRole::Stats => "evendb-stats",
             ThreadRole::Heat => "evendb-heat",
+            ThreadRole::Reader => "evendb-reader",
+            ThreadRole::Writer => "evendb-writer",
+            ThreadRole::Syncer => "evendb-syncer",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! ([`crate::worker`]).
 
 use crate::chunk::Chunk;
+use crate::engine::pool::Pool;
 use crate::engine::staff::Staff;
 use crate::engine::staff::{ROLES, ThreadRole};
 use crate::manifest::ChunkId;
@@ -148,6 +149,9 @@ pub(crate) struct Work {
     /// The number of turns of work that threads of the database began.
     pub(crate) turns: AtomicU64,
     pub(crate) staff: Staff,
+    /// Reads that futures wait for, and their writes that wait for room.
+    pub(crate) readers: Pool,
+    pub(crate) writer: Pool,
 }
 
 impl Work {

@@ -77,6 +77,9 @@ pub struct Cursor {
     in_place: Option<Value>,
     /// The part of a trace that this scan makes, if one is recorded.
     record: Option<Box<ScanRecord>>,
+    /// Whether the step under way may read files; and whether it would have had to.
+    pub(crate) may_read: bool,
+    pub(crate) would_read: bool,
 }
 
 impl Cursor {
@@ -115,6 +118,8 @@ impl Cursor {
             error,
             in_place: None,
             record: None,
+            may_read: true,
+            would_read: false,
         };
         cursor.front.exhausted = empty;
         cursor.back.exhausted = empty;
@@ -374,6 +379,27 @@ impl Cursor {
         given
     }
 
+    /// Like [`advance`](Self::advance), if that reads no file: `None` if it would have to, and then
+    /// the cursor is where it was.
+    pub(crate) fn advance_in_ram(&mut self, direction: Direction) -> Result<Option<bool>> {
+        self.may_read = false;
+        let moved = self.advance(direction);
+        self.may_read = true;
+        match std::mem::take(&mut self.would_read) {
+            true => Ok(None),
+            false => moved.map(Some),
+        }
+    }
+
+    /// Whether the next step of an end finds a record without a look at the keyspace.
+    pub(crate) fn has_gathered(&mut self, direction: Direction) -> bool {
+        let end = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
+        };
+        end.buffer.look_ahead().is_some()
+    }
+
     fn try_advance(&mut self, direction: Direction) -> Result<bool> {
         loop {
             let (end, other, opposite) = match direction {
@@ -382,6 +408,10 @@ impl Cursor {
             };
             if let Some(key) = end.buffer.look_ahead() {
                 let met = other.has_passed(opposite, key);
+                if !met && !self.may_read && end.buffer.ahead_is_apart() {
+                    self.would_read = true;
+                    return Ok(false);
+                }
                 if met || !end.buffer.take() {
                     return Ok(false);
                 }
@@ -407,6 +437,9 @@ impl Cursor {
                 return Ok(false);
             }
             self.gather(direction)?;
+            if self.would_read {
+                return Ok(false);
+            }
         }
     }
 }

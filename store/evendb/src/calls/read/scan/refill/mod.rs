@@ -43,7 +43,8 @@ const BLOCK_BYTES_SHORT: usize = 16 << 10;
 impl Cursor {
     /// Refills one end from one chunk. The buffer stays empty if the chunk had no records.
     pub(crate) fn refill(&mut self, direction: Direction) -> Result<()> {
-        if !self.refill_unless_loaded(direction, true)? {
+        let may_load = self.may_read;
+        if !self.refill_unless_loaded(direction, may_load)? {
             self.refill_unless_loaded(direction, false)?;
         }
         self.look_ahead(direction);
@@ -82,12 +83,18 @@ impl Cursor {
             end.exhaust();
             return Ok(true);
         };
-        counting::refill(chunk, may_load);
         let limit = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let (from, view) = (end.position.take(), chunk.view.load(&guard));
         let (at, position) = (moment.version(), from.as_deref());
         let plan = plan_refill(view.get(), direction, position, at, limit);
         let RefillPlan { source, to, last } = plan;
+        let is_in_ram = matches!(source, Source::Nothing | Source::Munk(_));
+        if !self.may_read && !is_in_ram && !view.get().funk.has_no_tables() {
+            self.would_read = true;
+            end.position = from;
+            return Ok(true);
+        }
+        counting::refill(chunk, may_load || !self.may_read);
         if matches!(source, Source::Funk)
             && may_load
             && let Some(wanted) =

@@ -1,27 +1,27 @@
 //! Batches: several writes, seen and recovered whole or not at all.
 
+mod commit;
+
 pub use super::added::BatchWrite;
 use super::added::{Added, InOrder, RangeWrite, Write};
 use crate::api::keyspace::Keyspace;
 use crate::catalog::KeyspaceState;
-use crate::chunk::covers::range_record;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
 use crate::expiry::{ExpiryClock, expiry_at};
 use crate::key_heads::Head;
 use crate::manifest::KeyspaceId;
-use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
+use crate::op::{COUNTED_BYTES, check_limits, range_limits};
 use crate::options::Durability;
-use crate::plant::planted;
 use crate::range_set::RangeSet;
 use crate::read::cursor::{limits, prefix_end};
 use crate::read::merges;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::{fork, write};
+pub(crate) use commit::BatchRecord;
 use evendb_storage::key_hash::RamHash;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, push_operand};
-use evendb_trace::{Began, Call, Kind as Asked, Operation};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -58,6 +58,8 @@ pub struct Batch {
     ranges: Vec<RangeWrite>,
     durability: Durability,
     error: Option<Error>,
+    /// The deleted ranges by keyspace, once the writes are in the order of a write.
+    ready: Option<Vec<(u32, RangeSet)>>,
 }
 
 /// The number of writes that need no memory of the heap: the smallest batches should not cost more
@@ -75,6 +77,7 @@ impl Batch {
             ranges: Vec::new(),
             durability: Durability::Relaxed,
             error: None,
+            ready: None,
         }
     }
 
@@ -400,168 +403,12 @@ impl Batch {
         self.error = None;
     }
 
+    pub(crate) fn shared_handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
     fn keyspace_of(&self, number: u32) -> &Arc<KeyspaceState> {
         keyspace(&self.handle, &self.others, number)
-    }
-
-    /// Writes everything, or nothing.
-    ///
-    /// # Errors
-    /// The errors of [`Keyspace::put`], and `BatchTooLarge`, `InvalidArgument`.
-    pub fn commit(self) -> Result<()> {
-        fork::check()?;
-        let Some(began) = self.handle.engine.core.recording.begin_always() else {
-            return self.write();
-        };
-        let handle = self.handle.clone();
-        let recording = &handle.engine.core.recording;
-        let ((group, mut parts), count) = (self.parts_to_record(began), self.len());
-        let written = self.write();
-        recording.wrote_batch(began, (group, &mut parts), count, &written);
-        written
-    }
-
-    /// Copies of the writes whose keys a trace takes, in their order, and their group. They are
-    /// copied first because the records become the store's, or are gone, before the outcome is
-    /// known.
-    #[cold]
-    fn parts_to_record(&self, began: Began) -> (u64, Vec<Operation>) {
-        let core = &self.handle.engine.core;
-        let slot = &core.recording.slot;
-        let group = slot.new_group();
-        let mut parts = Vec::new();
-        let mut part = |mut call: Call<'_>| {
-            if slot.takes(call.key) {
-                call.group = match planted!(core.options, PartsWithoutGroup) {
-                    true => 0,
-                    false => group,
-                };
-                call.value = call.value.filter(|_| began.wants_value());
-                parts.push(Operation::of_call(&call));
-            }
-        };
-        for added in self.in_order() {
-            match added {
-                Added::Range(range) => {
-                    let keyspace = self.keyspace_of(range.keyspace).id.0;
-                    let mut call = Call::new(Asked::DeleteRange, keyspace, &range.low);
-                    call.end_key = range.high.as_deref();
-                    part(call);
-                }
-                Added::Write(write) => part(write.as_call(self.keyspace_of(write.keyspace).id.0)),
-            }
-        }
-        (group, parts)
-    }
-
-    #[inline]
-    fn write(mut self) -> Result<()> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
-        }
-        let ranges = self.resolve_ranges();
-        if ranges.is_empty()
-            && self.writes.len() == 1
-            && let Some(write) = self.writes.pop()
-        {
-            // There is nothing to sort, so this costs what a put costs.
-            let keyspace = keyspace(&self.handle, &self.others, write.keyspace);
-            let mut ops = [Op::one(keyspace, write.record)];
-            return write::write(&self.handle.engine, &mut ops, self.durability);
-        }
-        self.sort()?;
-        let of = |number| keyspace(&self.handle, &self.others, number);
-        let mut ops: SmallVec<[Op<'_>; INLINE]> = SmallVec::new();
-        for (number, set) in &ranges {
-            let records = set.iter().map(|(low, high)| range_record(low, high));
-            ops.extend(records.map(|record| Op::range(of(*number), record)));
-        }
-        let writes = self.writes.drain(..);
-        ops.extend(writes.map(|write| Op::one(of(write.keyspace), write.record)));
-        write::write(&self.handle.engine, &mut ops, self.durability)
-    }
-
-    /// The deleted ranges, by keyspace. Removes the writes that came before a deletion of their
-    /// keys.
-    fn resolve_ranges(&mut self) -> Vec<(u32, RangeSet)> {
-        if self.ranges.is_empty() {
-            return Vec::new();
-        }
-        let mut sets: BTreeMap<u32, RangeSet> = BTreeMap::new();
-        let ranges = std::mem::take(&mut self.ranges);
-        let mut later = ranges.iter().rev().peekable();
-        let mut kept: SmallVec<[Write; INLINE]> = SmallVec::new();
-        let add = |sets: &mut BTreeMap<u32, RangeSet>, range: &RangeWrite| {
-            let own = sets.entry(range.keyspace).or_default();
-            own.add(&range.low, range.high.as_deref());
-        };
-        while let Some(write) = self.writes.pop() {
-            while let Some(range) = later.next_if(|range| range.after > self.writes.len()) {
-                add(&mut sets, range);
-            }
-            let own = sets.get(&write.keyspace);
-            if own.is_none_or(|set| !set.contains(write.record.key())) {
-                kept.push(write);
-            }
-        }
-        later.for_each(|range| add(&mut sets, range));
-        kept.reverse();
-        self.writes = kept;
-        let mut sets: Vec<(u32, RangeSet)> = sets.into_iter().collect();
-        sets.sort_by_key(|(number, _)| keyspace(&self.handle, &self.others, *number).id);
-        sets
-    }
-
-    /// Sorts the writes. Of several writes of one key the last stays, with the values that it
-    /// merges folded into it.
-    fn sort(&mut self) -> Result<()> {
-        let (handle, others) = (&self.handle, &self.others);
-        let id = |write: &Write| keyspace(handle, others, write.keyspace).id;
-        let compare = |a: &Write, b: &Write| {
-            (id(a), a.key_head)
-                .cmp(&(id(b), b.key_head))
-                .then_with(|| a.record.key().cmp(b.record.key()))
-        };
-        if self.writes.is_sorted_by(|a, b| compare(a, b).is_lt()) {
-            return Ok(());
-        }
-        // A stable sort keeps the writes of one key in order; the last of each key stays.
-        self.writes.sort_by(compare);
-        let is_same = |a: &Write, b: &Write| {
-            a.key_head == b.key_head && a.keyspace == b.keyspace && a.record.key() == b.record.key()
-        };
-        for own in self.writes.chunk_by_mut(is_same) {
-            let [_, .., last] = &*own else { continue };
-            let keyspace = keyspace(handle, others, last.keyspace);
-            let records: SmallVec<[&RecordRef; INLINE]> =
-                own.iter().map(|write| &write.record).collect();
-            if keyspace.kind_of_single_delete() == Kind::SingleDelete {
-                check_single_deletes(&records)?;
-            }
-            let folded = merges::last_of(keyspace, &records)?;
-            drop(records);
-            let Some(record) = folded else { continue };
-            let (key_len, value_len) = (record.key().len(), record.value().len());
-            write::check_value_size(&handle.engine.core, key_len, value_len)?;
-            if let Some(last) = own.last_mut() {
-                last.record = record;
-            }
-        }
-        self.writes.reverse();
-        self.writes.dedup_by(|a, b| is_same(a, b));
-        self.writes.reverse();
-        Ok(())
-    }
-}
-
-/// Refuses a put that follows a single delete, among the records of one key in their order.
-fn check_single_deletes(records: &[&RecordRef]) -> Result<()> {
-    let is_refused = |pair: &&[&RecordRef]| {
-        pair[0].kind() == Kind::SingleDelete && matches!(pair[1].kind(), Kind::Put | Kind::PutUntil)
-    };
-    match records.windows(2).find(is_refused) {
-        Some(pair) => Err(Error::put_after_single_delete(pair[1].key())),
-        None => Ok(()),
     }
 }
 

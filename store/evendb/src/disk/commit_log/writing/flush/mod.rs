@@ -24,8 +24,13 @@
 //! unwinds leaves an error behind, because the records that it had taken may be missing in the
 //! file.
 //!
+//! Futures wait without a thread ([`awaiting`]): the invariant "while a thread waits, one leads or
+//! has been woken to lead" holds for them with a signal to the syncer in place of the waking.
+//!
 //! Locks: the sync mutex is a leaf; the leader's mutex is taken before the ring latch and held over
 //! the I/O. Not here: what a record is, and when the tail may move.
+
+pub(crate) mod awaiting;
 
 use crate::commit_log::append::{CommitLog, Gathered};
 use crate::commit_log::blocks::Blocks;
@@ -33,6 +38,7 @@ use crate::commit_log::{LogPlant, Lsn};
 use crate::options::Writing;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
+use evendb_base::wakers::Wakers;
 use evendb_storage::{Error, ErrorKind};
 use std::io;
 use std::time::{Duration, Instant};
@@ -60,6 +66,8 @@ pub(crate) struct Syncing {
     leader: Mutex<Leader>,
     /// Signals that no thread leads, for the end of the log.
     rested: Condvar,
+    /// Signals futures to sync for or to wake, for the syncer.
+    syncer: Condvar,
 }
 
 #[derive(Default)]
@@ -74,6 +82,23 @@ struct SyncState {
     writers: usize,
     /// The first failure; set once.
     error: Option<Arc<Error>>,
+    /// The futures that wait, by the ends of their records.
+    futures: Wakers,
+    /// The syncer is there and will look at the futures before it goes; and it waits for a signal.
+    attended: bool,
+    syncer_waits: bool,
+    /// The leader is the syncer, which has no record of its own.
+    leader_attends: bool,
+    /// The log is about to end, and the syncer goes.
+    ended: bool,
+}
+
+impl SyncState {
+    /// The number of writers that the next sync would serve: those that wait, and the leader.
+    fn writers_of_next(&self) -> usize {
+        let leader = usize::from(!self.leader_attends);
+        self.waiting[place(self.group + 1)] + leader + self.futures.len()
+    }
 }
 
 /// The index at which members of a group wait.
@@ -255,7 +280,7 @@ impl CommitLog {
         loop {
             let mut state = self.syncing.state.lock();
             let next = state.group + 1;
-            let is_whole = state.waiting[place(next)] + 1 >= state.writers;
+            let is_whole = state.writers_of_next() >= state.writers;
             // A model has no time.
             let has_no_time = cfg!(any(evendb_loom, evendb_shuttle));
             if is_whole || has_no_time || started.elapsed() >= patience {
@@ -341,14 +366,16 @@ impl CommitLog {
         }
         let group = place(state.group);
         let members = std::mem::take(&mut state.waiting[group]);
-        state.writers = members + 1 + state.waiting[place(state.group + 1)];
+        // Futures that were served are on the list until the syncer wakes them.
+        state.writers = members + state.writers_of_next();
         state.leading = false;
+        state.leader_attends = false;
         // The next leader is woken first, because the disk rests.
         if !self.is_planted(LogPlant::NoHandOver) {
             self.pass_on(&state);
         }
         let has_ended = state.error.is_some();
-        drop(state);
+        self.signal_syncer(state);
         // Each wake-up is a system call. A leader in between may have woken one of these members to
         // lead, and that member does not lead: in that case this wakes another thread to lead.
         if members > 0 {
@@ -375,10 +402,11 @@ impl CommitLog {
         self.wake_followers();
     }
 
-    /// Wakes all waiting threads; each looks whether its record is durable.
+    /// Wakes all waiting threads; each looks whether its record is durable. The syncer does so for
+    /// futures.
     fn wake_all(&self, state: MutexGuard<'_, SyncState>) {
         let waiting = state.waiting;
-        drop(state);
+        self.signal_syncer(state);
         for (group, _) in self
             .syncing
             .groups
@@ -416,6 +444,7 @@ impl CommitLog {
             self.syncing.rested.wait(&mut state);
         }
         drop(state);
+        self.wake_futures();
         self.wait_for_growth();
     }
 

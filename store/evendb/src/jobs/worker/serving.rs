@@ -1,0 +1,182 @@
+//! The threads that serve futures: readers and the writer, which empty the pools, and the syncer,
+//! which leads syncs for futures and wakes those whose write is durable.
+//!
+//! ```text
+//!   with a commit log     the syncer leads syncs     (commit_log/writing/flush/awaiting.rs)
+//!   without one           it waits for checkpoints, and wakes the futures that wait for them
+//! ```
+//! They come with the first job for them, and go when there was none for a while. All of them run
+//! code of the application: wakers, and merge operators in reads. So they hold no lock then, and
+//! they are marked as threads of the database: one that drops the last handle does not close, but
+//! has another thread close.
+//!
+//! Invariants: while a future is registered, a thread attends, or has been called by it, or the
+//! database is about to end and wakes it ([`end`], [`wake_left`]). A future and this thread look
+//! and register under one lock.
+//!
+//! Thread safety: any thread. Not here: the pools ([`crate::engine::pool`]), what a job does.
+
+use super::staff::LINGER;
+use crate::engine::Engine;
+use crate::engine::staff::ThreadRole;
+use crate::engine::work::Work;
+use crate::error::{Error, Result};
+use evendb_base::wakers::{Ticket, wake};
+use std::task::{Poll, Waker};
+
+/// Does the jobs of a pool, and goes after there was none for a while.
+pub(super) fn empty_pool(work: &Work, role: ThreadRole) {
+    let pool = work.pool(role);
+    loop {
+        while let Some(job) = pool.take(LINGER) {
+            work.turn_begins();
+            job.run();
+            // Before the job is dropped: it may be the last that keeps the database open.
+            pool.done();
+        }
+        if work.may_leave(role) {
+            return;
+        }
+    }
+}
+
+/// The syncer's work.
+pub(super) fn attend(engine: &Engine) {
+    loop {
+        engine.work.turn_begins();
+        match &engine.log.commit_log {
+            Some(log) => log.attend(LINGER),
+            None => attend_checkpoints(engine),
+        }
+        if engine.work.may_leave(ThreadRole::Syncer) {
+            return;
+        }
+    }
+}
+
+/// The end of the database begins: the threads go, and the last steps wake what is left.
+pub(super) fn end(engine: &Engine) {
+    if let Some(log) = &engine.log.commit_log {
+        log.end_attending();
+    }
+    let completed = engine.flow.completed.lock();
+    engine.flow.futures.lock().ended = true;
+    drop(completed);
+    engine.flow.progress.notify_all();
+}
+
+/// The last checkpoint is complete, or has failed: wakes the futures that wait for one. (The log
+/// wakes those that wait for it.)
+pub(super) fn wake_left(engine: &Engine) {
+    let completed = engine.flow.completed.lock();
+    let mut futures = engine.flow.futures.lock();
+    futures.over = true;
+    let woken = futures.wakers.take_all();
+    drop(futures);
+    drop(completed);
+    wake(woken);
+}
+
+/// Wakes futures that wait for a checkpoint, until none has waited for a while.
+fn attend_checkpoints(engine: &Engine) {
+    let flow = &engine.flow;
+    let refusals = || engine.disk.full_disk.refusals.count();
+    let mut completed = flow.completed.lock();
+    let mut refusals_seen = refusals();
+    flow.futures.lock().attended = true;
+    loop {
+        let mut futures = flow.futures.lock();
+        let is_over = engine.core.health.failure().is_some() || refusals() != refusals_seen;
+        refusals_seen = refusals();
+        let woken = match is_over {
+            true => futures.wakers.take_all(),
+            false => futures.wakers.take_up_to(*completed),
+        };
+        let (is_idle, ended) = (futures.wakers.is_empty(), futures.ended);
+        drop(futures);
+        if !woken.is_empty() {
+            drop(completed);
+            wake(woken);
+            completed = flow.completed.lock();
+            continue;
+        }
+        if ended {
+            break;
+        }
+        if !is_idle {
+            flow.progress.wait(&mut completed);
+            continue;
+        }
+        let timed_out = flow.progress.wait_for(&mut completed, LINGER).timed_out();
+        if timed_out && flow.futures.lock().wakers.is_empty() {
+            break;
+        }
+    }
+    // Futures register under the lock of `completed`, which this thread has held since it looked.
+    flow.futures.lock().attended = false;
+}
+
+/// A future's wait for a checkpoint.
+pub(crate) struct CheckpointWait {
+    number: u64,
+    ticket: Ticket,
+    /// The refusals of a full disk when it began to wait; `None` before that.
+    refusals: Option<u64>,
+}
+
+impl CheckpointWait {
+    pub(crate) fn new(number: u64) -> CheckpointWait {
+        CheckpointWait {
+            number,
+            ticket: Ticket::default(),
+            refusals: None,
+        }
+    }
+
+    /// Whether the checkpoint is complete, as [`super::wait_for_checkpoint`] says it; if not, the
+    /// future is woken then.
+    pub(crate) fn poll(&mut self, engine: &Engine, waker: &Waker) -> Poll<Result<()>> {
+        if !engine.work.may_have_threads() {
+            return Poll::Ready(super::wait_for_checkpoint(engine, self.number));
+        }
+        let own = waker.clone();
+        let completed = engine.flow.completed.lock();
+        if *completed >= self.number {
+            return Poll::Ready(Ok(()));
+        }
+        if let Err(error) = engine.core.health.check_healthy() {
+            return Poll::Ready(Err(error));
+        }
+        let full = &engine.disk.full_disk.refusals;
+        let is_first = self.refusals.is_none();
+        if *self.refusals.get_or_insert(full.count()) != full.count() {
+            let error = full.last_error(&engine.disk.dir);
+            return Poll::Ready(Err(error.not_durable_yet()));
+        }
+        let mut futures = engine.flow.futures.lock();
+        if futures.over {
+            return Poll::Ready(Err(Error::closed()));
+        }
+        let before = futures.wakers.register(&mut self.ticket, self.number, own);
+        let attended = futures.attended;
+        drop(futures);
+        drop(completed);
+        drop(before);
+        if is_first {
+            engine.work.await_checkpoint(self.number);
+        }
+        if !attended && !engine.work.call(ThreadRole::Syncer) {
+            // No thread can be started, so this one waits.
+            return Poll::Ready(super::wait_for_checkpoint(engine, self.number));
+        }
+        Poll::Pending
+    }
+
+    /// The future waits no longer.
+    pub(crate) fn forget(&mut self, engine: &Engine) {
+        let mut futures = engine.flow.futures.lock();
+        let waker = futures.wakers.remove(&mut self.ticket);
+        drop(futures);
+        drop(waker);
+    }
+}

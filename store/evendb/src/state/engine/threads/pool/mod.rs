@@ -1,0 +1,177 @@
+//! Pools: jobs that futures hand over, because they wait for the disk or for room, and the queue
+//! from which threads of the database take them.
+//!
+//! ```text
+//!   future --first poll--> push: numbered queue --take--> thread of the pool: the job, its result
+//!      |                      |                                |
+//!      | dropped              | closing                        | LINGER without a job: it goes
+//!      v                      v                                v
+//!   remove: it never runs   refuse: Closed, at once       started again by the next push
+//! ```
+//! There are two pools. **Readers** read for gets and scans: up to [`READERS_MAX`] threads, so that
+//! many reads are under way at once. One **writer** makes the writes that have to wait for room, in
+//! the order in which they came.
+//!
+//! Invariants: a job owns all that it uses, its buffers too, and goes on when its future is gone.
+//! A job never waits for another job of a pool, so one thread is enough for any number of them. A
+//! job is in the queue as long as its future lives and no thread has taken it, so the queue is
+//! never longer than the living futures. No push is missed: a thread that wants to go asks, under
+//! the lock of the work queue, whether it was called since it looked ([`Work::may_leave`]); a push
+//! puts the job down before it calls.
+//!
+//! Thread safety: any thread; a pool's mutex is a leaf, and no job is run, refused or dropped under
+//! it. Not here: what a job does, and its result ([`PoolJob`]).
+
+use crate::engine::staff::ThreadRole;
+use crate::engine::work::Work;
+use crate::sync::{Arc, Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The largest number of threads that read for futures.
+pub(crate) const READERS_MAX: usize = 16;
+
+/// Work for a thread of a pool. Exactly one of the two is called, or neither if the future was
+/// dropped first.
+pub(crate) trait PoolJob: Send + Sync {
+    /// Does it, and tells its future. It does not unwind.
+    fn run(&self);
+    /// The database closes: tells its future so.
+    fn refuse(&self);
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Pool {
+    queue: Mutex<Queue>,
+    /// Signals a job, or the end.
+    came: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// By their numbers, in the order in which they came.
+    jobs: BTreeMap<u64, Arc<dyn PoolJob>>,
+    /// The number of the job that came last.
+    last: u64,
+    /// The number of threads that wait for a job, and of jobs that run.
+    waiting: usize,
+    running: usize,
+    ended: bool,
+}
+
+/// The outcome of handing a job over.
+pub(crate) enum Handed {
+    /// A thread will do it, or has done it. Its number in the queue.
+    Queued(u64),
+    /// There are no threads, and none can be started: the caller does it.
+    NoThread,
+    /// The database is closed.
+    Closed,
+}
+
+impl Pool {
+    /// Queues a job. Returns its number, and whether more threads are needed.
+    fn push(&self, job: Arc<dyn PoolJob>) -> Option<(u64, bool)> {
+        let mut queue = self.queue.lock();
+        if queue.ended {
+            return None;
+        }
+        queue.last += 1;
+        let number = queue.last;
+        queue.jobs.insert(number, job);
+        self.came.notify_one();
+        Some((number, queue.jobs.len() > queue.waiting))
+    }
+
+    /// Takes a job back that no thread has taken. The caller drops it.
+    pub(crate) fn remove(&self, number: u64) -> Option<Arc<dyn PoolJob>> {
+        self.queue.lock().jobs.remove(&number)
+    }
+
+    /// Whether any job waits or runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.running > 0 || !queue.jobs.is_empty()
+    }
+
+    /// The next job for a thread of the pool; `None` if none came for a while, or at the end.
+    pub(crate) fn take(&self, patience: Duration) -> Option<Arc<dyn PoolJob>> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some((_, job)) = queue.jobs.pop_first() {
+                queue.running += 1;
+                return Some(job);
+            }
+            if queue.ended {
+                return None;
+            }
+            queue.waiting += 1;
+            let timed_out = self.came.wait_for(&mut queue, patience).timed_out();
+            queue.waiting -= 1;
+            if timed_out && queue.jobs.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// A job that was taken is done.
+    pub(crate) fn done(&self) {
+        self.queue.lock().running -= 1;
+    }
+
+    /// The database closes: jobs that wait are refused, and later ones too.
+    pub(crate) fn end(&self) {
+        let mut queue = self.queue.lock();
+        queue.ended = true;
+        let left = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        self.came.notify_all();
+        left.values().for_each(|job| job.refuse());
+    }
+}
+
+impl Work {
+    /// The pool that threads of this role empty.
+    pub(crate) fn pool(&self, role: ThreadRole) -> &Pool {
+        match role {
+            ThreadRole::Writer => &self.writer,
+            _ => &self.readers,
+        }
+    }
+
+    /// Hands a job to the pool of a role, and makes sure that a thread takes it.
+    pub(crate) fn hand_over(&self, role: ThreadRole, job: Arc<dyn PoolJob>) -> Handed {
+        if !self.may_have_threads() {
+            return Handed::NoThread;
+        }
+        let pool = self.pool(role);
+        let Some((number, is_short)) = pool.push(job) else {
+            return Handed::Closed;
+        };
+        if is_short && !self.call(role) && !self.has(role) && pool.remove(number).is_some() {
+            return Handed::NoThread;
+        }
+        Handed::Queued(number)
+    }
+
+    /// Asked by a thread that found nothing to do. `false` if its role was called meanwhile: then
+    /// it looks once more. If it may go, it is counted as gone.
+    pub(crate) fn may_leave(&self, role: ThreadRole) -> bool {
+        let mut queue = self.queue.lock();
+        if !queue.stop && std::mem::take(&mut queue.called[role as usize]) {
+            return false;
+        }
+        queue.present[role as usize] -= 1;
+        true
+    }
+
+    /// The database closes: what waits in the pools is refused at once.
+    pub(crate) fn end_pools(&self) {
+        self.readers.end();
+        self.writer.end();
+    }
+}
+
+#[cfg(all(test, evendb_loom))]
+mod models;
