@@ -1,0 +1,87 @@
+//! Databases: opened, closed, made durable, made small.
+
+use super::without_signals;
+use crate::border::handle::free;
+use crate::border::{ErrorPlace, Place, Shared, Slot, Status, Text, call, plain};
+use crate::setup::options::{OptionsHandle, of_database};
+use crate::tools::summary::Summary;
+use evendb::{Db, Keyspace};
+
+/// `evendb_db`.
+pub type DbHandle = Shared<Db>;
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_open(
+    path: Text,
+    options: Option<&OptionsHandle>,
+    db: Place<'_, *mut DbHandle>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let db = db.cleared();
+    plain(error, || {
+        db.needed("db")?;
+        let path = path.path("path")?;
+        let options = of_database(options)?;
+        let opened = without_signals(|| options.open(path))?;
+        db.fill(Shared::give(opened));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_close(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
+    call(db, error, |db| Ok(without_signals(|| db.clone().close())?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_free(db: *mut DbHandle) {
+    without_signals(|| free(db));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_destroy(path: Text, error: ErrorPlace<'_>) -> Status {
+    plain(error, || Ok(evendb::destroy(path.path("path")?)?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_persist(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
+    call(db, error, |db| Ok(without_signals(|| db.persist())?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_flush(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
+    call(db, error, |db| Ok(without_signals(|| db.flush())?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_settle_debt(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
+    call(db, error, |db| Ok(without_signals(|| db.settle_debt())?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_compact(
+    db: Option<&DbHandle>,
+    summary: Place<'_, *mut Slot<Summary>>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let summary = summary.cleared();
+    call(db, error, |db| {
+        let done = without_signals(|| db.compact())?;
+        summary.give(|| Summary::of_compaction(&done));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_default_keyspace(
+    db: Option<&DbHandle>,
+    keyspace: Place<'_, *mut Shared<Keyspace>>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let keyspace = keyspace.cleared();
+    call(db, error, |db| {
+        keyspace.needed("keyspace")?;
+        keyspace.fill(Shared::give(db.default_keyspace().clone()));
+        Ok(())
+    })
+}

@@ -1,0 +1,4 @@
+//! What tells a program of changes.
+
+mod change;
+mod changes;
