@@ -21,11 +21,11 @@ use super::edit::Place;
 use super::state::ManifestState;
 use super::writer::{self, FoundManifest};
 use crate::commit_log::Lsn;
-use crate::files::CONTAINER;
+use crate::files::in_container;
 use crate::sync::{Arc, thread};
 use evendb_storage::vfs::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 use evendb_storage::{Error, ErrorKind, Replaced, Result, TableId};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,7 @@ const LOOKS: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paths {
     pub(crate) table: fn(&Path, TableId) -> PathBuf,
+    pub(crate) container: fn(&Path, u64) -> PathBuf,
     pub(crate) value_file: fn(&Path, u64) -> PathBuf,
 }
 
@@ -61,8 +62,8 @@ pub(crate) struct Moment {
     at: (u64, u64),
     pub(crate) replay_from: Lsn,
     pub(crate) last_epoch: u64,
-    /// Offset of each run in the container, with its length and table.
-    extents: BTreeMap<u64, (u64, TableId)>,
+    /// Offset of each run in its container, with its length and table.
+    extents: HashMap<PathBuf, BTreeMap<u64, (u64, TableId)>>,
     files: HashSet<PathBuf>,
 }
 
@@ -73,14 +74,20 @@ impl Moment {
             at: (found.id, found.end),
             replay_from: state.replay_from,
             last_epoch: state.epochs.back().map_or(0, |epoch| epoch.epoch),
-            extents: BTreeMap::new(),
+            extents: HashMap::new(),
             files: HashSet::new(),
         };
         for part in state.chunks.values().flat_map(|chunk| &chunk.parts) {
             match part.place {
                 Place::Extent { offset } => {
+                    let (number, offset) = in_container(offset);
+                    let container = (paths.container)(dir, number);
                     let run = (part.meta.len, part.table);
-                    moment.extents.insert(offset, run);
+                    moment
+                        .extents
+                        .entry(container)
+                        .or_default()
+                        .insert(offset, run);
                 }
                 Place::File => drop(moment.files.insert((paths.table)(dir, part.table))),
             }
@@ -91,10 +98,11 @@ impl Moment {
         moment
     }
 
-    /// The runs that have the container's byte at `offset`, or end there: an error about a footer
-    /// names the end.
-    fn runs_at(&self, offset: u64) -> impl Iterator<Item = (u64, (u64, TableId))> {
-        let below = self.extents.range(..=offset).rev().take(2);
+    /// The runs that have the byte at `offset` of this container, or end there: an error about a
+    /// footer names the end.
+    fn runs_at(&self, path: &Path, offset: u64) -> impl Iterator<Item = (u64, (u64, TableId))> {
+        let runs = self.extents.get(path).into_iter();
+        let below = runs.flat_map(move |runs| runs.range(..=offset).rev().take(2));
         let runs = below.map(|(&start, &run)| (start, run));
         runs.filter(move |(start, run)| offset - start <= run.0)
     }
@@ -151,9 +159,12 @@ impl Beside {
         let Ok(now) = self.look() else {
             return false;
         };
-        if path == self.dir.join(CONTAINER) {
-            let mut runs = mine.runs_at(offset);
-            return runs.any(|(start, run)| now.extents.get(&start) != Some(&run));
+        if mine.extents.contains_key(path) {
+            let Some(still) = now.extents.get(path) else {
+                return true;
+            };
+            let mut runs = mine.runs_at(path, offset);
+            return runs.any(|(start, run)| still.get(&start) != Some(&run));
         }
         mine.files.contains(path) && !now.files.contains(path)
     }

@@ -29,7 +29,7 @@ use crate::value_files::{NeededByTable, ValueFiles};
 use container::Container;
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs, open_among_many};
-use evendb_storage::{TableId, Version};
+use evendb_storage::{Error, TableId, Version};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

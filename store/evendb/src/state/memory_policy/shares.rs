@@ -63,7 +63,9 @@ impl MemoryLimits {
 
     /// The bytes of the budget now.
     pub(super) fn budget(&self) -> u64 {
-        self.member.as_ref().map_or(self.budget, |member| member.part())
+        self.member
+            .as_ref()
+            .map_or(self.budget, |member| member.part())
     }
 
     /// The budget by which uses are judged that cannot follow a part down: at least the least
@@ -135,7 +137,9 @@ impl MemoryPolicy {
         let others: u64 = others.iter().map(|&of| self.ledger.bytes(of)).sum();
         let limits = &self.limits;
         if let Some(member) = &limits.member {
-            return member.part().saturating_sub(BASE_BYTES + others + self.puts_bytes());
+            return member
+                .part()
+                .saturating_sub(BASE_BYTES + others + self.puts_bytes());
         }
         // Large batches may take the deltas above their limit.
         let deltas_above = self.admission.delta_used().saturating_sub(limits.deltas);

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::beside::{Beside, BesideVfs, Paths};
 use crate::options::Options;
 use crate::sync::{Arc, Mutex, thread};
-use crate::tables::table_path;
+use crate::tables::{container_path, table_path};
 use crate::value_files;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::vfs::Vfs;
@@ -83,6 +83,7 @@ fn look_at(dir: &Path, options: &Options) -> Result<Beside> {
     let whole = encryption::find(&options.vfs, dir, provider)?;
     let paths = Paths {
         table: table_path,
+        container: container_path,
         value_file: value_files::file_path,
     };
     Ok(Beside::new(whole, dir, paths))

@@ -358,7 +358,9 @@ impl Shared {
             return;
         };
         let now = Instant::now();
-        let since = table.divided.map(|last| now.saturating_duration_since(last));
+        let since = table
+            .divided
+            .map(|last| now.saturating_duration_since(last));
         if since.is_some_and(|since| since < DIVIDED_EVERY) {
             return;
         }
@@ -462,7 +464,8 @@ impl Member {
         let least = PART_MIN + report.fixed;
         self.held.store(BASE_BYTES + report.held, Ordering::Relaxed);
         self.least.store(least, Ordering::Relaxed);
-        self.want.store(least.saturating_add(report.want), Ordering::Relaxed);
+        self.want
+            .store(least.saturating_add(report.want), Ordering::Relaxed);
         self.operations.store(report.operations, Ordering::Relaxed);
         self.shared.divide_if_due();
     }
