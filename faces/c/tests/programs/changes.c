@@ -65,6 +65,7 @@ int main(int count, char **arguments) {
     OK(evendb_snapshot_position(snapshot, &position, E));
     evendb_snapshot_free(snapshot);
     OK(evendb_changes_open(db, position, &changes, E));
+    evendb_position_free(position);
     CHECK(next(changes, 0) == NULL && next(changes, 1) == NULL);
     OK(evendb_batch_create(db, &batch, E));
     OK(evendb_batch_put_expiring_at(batch, keyspace, T("b"), T("2"), 4102444800000, E));

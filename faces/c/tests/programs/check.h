@@ -41,10 +41,12 @@ static __thread evendb_error *error_;
 
 static const char *layout_ = "chunks";
 
-/* The path of `name` in the test's directory, in memory that stays. */
+/* The path of `name` in the test's directory, in memory that stays for some calls. */
 static inline char *below(const char *directory, const char *name) {
-    char *path = malloc(strlen(directory) + strlen(name) + 2);
-    CHECK(path != NULL);
+    static char paths[16][500];
+    static int used;
+    char *path = paths[used++ % 16];
+    CHECK(strlen(directory) + strlen(name) + 2 <= sizeof paths[0]);
     sprintf(path, "%s/%s", directory, name);
     return path;
 }
