@@ -108,9 +108,10 @@ pub use evendb_base::{maker, placement};
 #[doc(hidden)]
 pub use evendb_storage::vfs;
 
-/// The examples in README.md, docs/keys.md and docs/embedding.md compile.
+/// The examples in README.md, docs/keys.md, docs/embedding.md and docs/async.md compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/keys.md")]
 #[doc = include_str!("../../../docs/embedding.md")]
+#[doc = include_str!("../../../docs/async.md")]
 struct Readme;

@@ -84,8 +84,6 @@ pub(crate) enum LogPlant {
     LateTarget,
     /// A leader that is done wakes no thread of the next group.
     NoHandOver,
-    /// The syncer hears nothing of futures.
-    NoSignal,
     /// P-count: a reader that waits counts itself without the ring latch.
     CountsOutside,
     /// P-copy: a reader does not look whether its copy was overwritten.
