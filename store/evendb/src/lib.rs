@@ -114,12 +114,12 @@ pub use evendb_base::{maker, placement};
 #[doc(hidden)]
 pub use evendb_storage::vfs;
 
-/// The examples in README.md, docs/changes.md, docs/keys.md, docs/embedding.md and
-/// docs/second-process.md compile.
+/// The examples in README.md and in these pages compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/changes.md")]
 #[doc = include_str!("../../../docs/keys.md")]
 #[doc = include_str!("../../../docs/embedding.md")]
 #[doc = include_str!("../../../docs/second-process.md")]
+#[doc = include_str!("../../../docs/async.md")]
 struct Readme;

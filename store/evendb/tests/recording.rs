@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/polled.rs"]
+mod polled;
+
 #[path = "programs/sources.rs"]
 #[allow(dead_code, reason = "what programs check is not checked here")]
 mod sources;

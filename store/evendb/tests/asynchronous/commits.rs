@@ -54,7 +54,7 @@ fn at_sync_level_the_future_is_ready_after_the_sync() {
     files.hold_syncs(false);
     block_on(commit).unwrap();
     block_on(persist).unwrap();
-    let crashed = files.sim.crash(evendb::vfs::CrashMode::Power { seed: 1 });
+    let crashed = files.sim.crash(evendb::vfs::CrashMode::PowerLossNothing);
     let again = common::options()
         .vfs(std::sync::Arc::new(crashed))
         .open(DIR)
@@ -131,11 +131,7 @@ fn order(db: &Db) -> Vec<Vec<u8>> {
     let begin = db.oldest_position().unwrap();
     let changes = db.changes_since(&begin).unwrap();
     let keys = |change: Change| -> Vec<Vec<u8>> {
-        let puts = change.writes().filter_map(|write| match write {
-            evendb::Write::Put { key, .. } => Some(key.to_vec()),
-            _ => None,
-        });
-        puts.collect()
+        change.writes().map(|write| write.key.to_vec()).collect()
     };
     changes.flat_map(|change| keys(change.unwrap())).collect()
 }
@@ -251,7 +247,7 @@ fn a16_commits_that_nobody_waits_for_stay_within_the_room() {
     db.close().unwrap();
 }
 
-/// A1: what a transaction has read is checked when it is written, whoever drops what.
+/// A1: what a transaction has read is checked when it is written, whatever is dropped.
 #[test]
 fn a01_a_dropped_commit_is_checked_or_never_happens() {
     for first_is_dropped in [true, false] {
@@ -291,7 +287,7 @@ fn without_a_log_a_commit_waits_for_a_checkpoint() {
     assert!(polls <= 40, "{polls} polls");
     db.put("more", "1").unwrap();
     block_on(db.persist_async()).unwrap();
-    let crashed = files.sim.crash(evendb::vfs::CrashMode::Power { seed: 1 });
+    let crashed = files.sim.crash(evendb::vfs::CrashMode::PowerLossNothing);
     let options = common::options().durability(Durability::Relaxed);
     let again = options.vfs(std::sync::Arc::new(crashed)).open(DIR).unwrap();
     assert_eq!(again.iter().count(), 22);
@@ -308,7 +304,7 @@ fn a_commit_after_a_crash_takes_what_was_left() {
     block_on(synced(&again, "new", "1")).unwrap();
     block_on(again.persist_async()).unwrap();
     let options = common::options();
-    let last = crashed.sim.crash(evendb::vfs::CrashMode::Power { seed: 1 });
+    let last = crashed.sim.crash(evendb::vfs::CrashMode::PowerLossNothing);
     let last = options.vfs(std::sync::Arc::new(last)).open(DIR).unwrap();
     assert_eq!(last.iter().count(), 2);
 }

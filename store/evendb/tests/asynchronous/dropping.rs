@@ -31,7 +31,7 @@ fn a03_dropped_at_each_poll() {
             drop(commit);
             files.hold_syncs(false);
             db.put("other", "1").unwrap();
-            let crashed = files.sim.crash(evendb::vfs::CrashMode::Power { seed: 1 });
+            let crashed = files.sim.crash(evendb::vfs::CrashMode::PowerLossNothing);
             let options = Files::of(crashed).options(Durability::Sync, 1);
             let again = options.open(DIR).unwrap();
             let count = again.iter().count();
@@ -190,7 +190,7 @@ fn a_dropped_future_wakes_nobody() {
     assert_eq!(gone.0.load(Ordering::SeqCst), 0);
 }
 
-/// Whoever is woken may look at the database, in the waker itself.
+/// The code of a waker may look at the database.
 #[test]
 fn a_waker_may_call_the_database() {
     struct Calls(Db, Mutex<Option<evendb::Result<()>>>);

@@ -1,8 +1,9 @@
 //! A small executor: it polls a future when it was woken, and only then, and counts the polls.
 
+pub use crate::common::polled::{at_once, poll_once};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -76,19 +77,6 @@ fn next(woken: &Woken, left: usize) -> usize {
 /// Drives one future.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     drive(vec![future]).0.pop().unwrap()
-}
-
-/// Polls once, with a waker that does nothing.
-pub fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
-    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// The output of a future that must be ready at its first poll.
-pub fn at_once<F: Future>(future: F) -> F::Output {
-    match poll_once(future) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("it is not ready at the first poll"),
-    }
 }
 
 /// Counts how often it is woken.

@@ -1,5 +1,6 @@
 //! Every public call that can touch files is refused after closing, and changes no file then.
 
+use crate::common::polled::at_once;
 use crate::common::public::{self, words};
 use crate::common::tiny;
 use evendb::{
@@ -12,18 +13,23 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Types that have an open database, or work on files.
-const HANDLES: [&str; 15] = [
+const HANDLES: [&str; 20] = [
     "Backups",
     "Batch",
     "Changes",
+    "CommitFuture",
     "Cursor",
     "Db",
     "ExportWriter",
+    "GetFuture",
     "Ingest",
     "Iter",
     "KeyCursor",
     "Keys",
     "Keyspace",
+    "MultiGetFuture",
+    "PersistFuture",
+    "RangeChunks",
     "Snapshot",
     "Trace",
     "Transaction",
@@ -33,7 +39,7 @@ const HANDLES: [&str; 15] = [
 const MADE_BY_MACRO: [&str; 1] = ["TransactionIter"];
 
 /// Types without an open database.
-const PLAIN: &str = "Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
+const PLAIN: &str = "NextChunk WouldRead Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
     Compression CopyCheck CopyOptions CopySummary Departure Durability Error ErrorKind ExportSummary Figure FigureKind \
     FigureUnit FilterDecision GetStats GuardOptions IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions Layout LiveStats \
     LogSearch MemoryStats MergeError MergeOperator Merges Operands Options PauseStats Position RangeSize Result \
@@ -46,7 +52,7 @@ const IN_MEMORY: &str = "Batch::clear Batch::counted_bytes Batch::counted_bytes_
     Batch::put_expiring_at Batch::put_with_ttl Batch::single_delete Changes::position Cursor::keys_only \
     Cursor::limit_hint Cursor::seek Cursor::seek_back Db::batch Db::default_keyspace Db::get_latencies \
     Db::keyspace_exists Db::keyspace_names Db::publish_metrics Db::stats Iter::limit Iter::seek Iter::seek_back \
-    KeyCursor::limit_hint KeyCursor::seek KeyCursor::seek_back Keys::limit Keys::seek Keys::seek_back Keyspace::id \
+    RangeChunks::chunk_records RangeChunks::rev KeyCursor::limit_hint KeyCursor::seek KeyCursor::seek_back Keys::limit Keys::seek Keys::seek_back Keyspace::id \
     Keyspace::name Snapshot::position Transaction::durability Transaction::is_empty Transaction::len \
     Transaction::lock_timeout Transaction::rollback Transaction::rollback_to Transaction::savepoint \
     TransactionIter::limit TransactionIter::seek TransactionIter::seek_back Transaction::put Transaction::put_with_ttl \
@@ -94,6 +100,15 @@ fn of_db(calls: &mut Calls, elsewhere: &Path) {
     let to = |name: &str| elsewhere.join(name);
     calls.add("Db::put", |db| db.put("k", "v"));
     calls.add("Db::get", |db| db.get("k"));
+    calls.add("Db::try_get", |db| db.try_get("k"));
+    calls.add("Db::get_async", |db| at_once(db.get_async("k")));
+    calls.add("Db::multi_get_async", |db| {
+        at_once(db.multi_get_async(&["k", "l"]))
+    });
+    calls.add("Db::range_async", |db| {
+        at_once(db.range_async("a"..).next_chunk())
+    });
+    calls.add("Db::persist_async", |db| at_once(db.persist_async()));
     calls.add("Db::merge", |db| db.merge("k", ONE));
     calls.add("Db::delete", |db| db.delete("k"));
     calls.add("Db::contains_key", |db| db.contains_key("k"));
@@ -174,6 +189,10 @@ fn of_keyspace(calls: &mut Calls, elsewhere: &Path) {
     add!("compare_and_swap", of => of.compare_and_swap("k", None, Some("v")));
     add!("fetch_update", of => of.fetch_update("k", |_| Some("v")));
     add!("get", of => of.get("k"));
+    add!("try_get", of => of.try_get("k"));
+    add!("get_async", of => at_once(of.get_async("k")));
+    add!("multi_get_async", of => at_once(of.multi_get_async(&["k", "l"])));
+    add!("range_async", of => at_once(of.range_async("a"..).next_chunk()));
     add!("contains_key", of => of.contains_key("k"));
     add!("multi_get", of => of.multi_get(&["k"]));
     add!("range", of => of.range("a"..).next().unwrap());
@@ -229,6 +248,16 @@ fn of_other_handles(calls: &mut Calls) {
         }};
     }
     in_snapshot!("get", |snapshot, of| snapshot.get(&of, "k"));
+    in_snapshot!("try_get", |snapshot, of| snapshot.try_get(&of, "k"));
+    in_snapshot!("get_async", |snapshot, of| at_once(
+        snapshot.get_async(&of, "k")
+    ));
+    in_snapshot!("multi_get_async", |snapshot, of| at_once(
+        snapshot.multi_get_async(&of, &["k"])
+    ));
+    in_snapshot!("range_async", |snapshot, of| at_once(
+        snapshot.range_async(&of, "a"..).next_chunk()
+    ));
     in_snapshot!("contains_key", |snapshot, of| snapshot
         .contains_key(&of, "k"));
     in_snapshot!("multi_get", |snapshot, of| snapshot.multi_get(&of, &["k"]));
@@ -288,10 +317,24 @@ fn of_other_handles(calls: &mut Calls) {
     let mut transaction = db.transaction().unwrap();
     transaction.put(&of, "k", "v").unwrap();
     calls.add("Transaction::commit", move |_| transaction.commit());
+    let mut transaction = db.transaction().unwrap();
+    transaction.put(&of, "k", "v").unwrap();
+    calls.add("Transaction::commit_async", move |_| {
+        at_once(transaction.commit_async())
+    });
 
     add!("Batch::commit", batch = db.batch() => {
         batch.put(&of, "k", "v").durability(Durability::Sync);
         batch.commit()
+    });
+    let other = db.default_keyspace().clone();
+    add!("Batch::commit_async", batch = db.batch() => {
+        batch.put(&other, "k", "v");
+        at_once(batch.commit_async())
+    });
+    add!("RangeChunks::next_chunk", chunks = db.range_async("a"..) => at_once(chunks.next_chunk()));
+    add!("RangeChunks::poll_next_chunk", chunks = db.range_async("a"..) => {
+        at_once(std::future::poll_fn(move |context| chunks.poll_next_chunk(context)))
     });
     let of = db.default_keyspace();
     add!("Ingest::put", ingest = of.begin_ingest().unwrap() => ingest.put("x", "y"));

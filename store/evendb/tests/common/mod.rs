@@ -18,6 +18,7 @@ pub mod linearizable;
 pub mod mounts;
 pub mod oracle;
 pub mod order;
+pub mod polled;
 pub mod privileges;
 pub mod public;
 pub mod sharing;

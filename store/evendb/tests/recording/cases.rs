@@ -1,5 +1,6 @@
 //! One case for each public call, and the calls that are in no trace.
 
+use super::polled::at_once;
 use super::{World, done};
 use evendb::{CopyOptions, KeyspaceOptions};
 use evendb_trace::Kind;
@@ -41,6 +42,18 @@ fn of_keyspaces() -> Vec<Case> {
             w.keyspace.fetch_update("a", |_| Some("2")).unwrap();
         }),
         ("Keyspace::get", Get, |w| done(w.keyspace.get("a").unwrap())),
+        ("Keyspace::try_get", Get, |w| {
+            done(w.keyspace.try_get("a").unwrap().unwrap())
+        }),
+        ("Keyspace::get_async", Get, |w| {
+            done(at_once(w.keyspace.get_async("a")).unwrap())
+        }),
+        ("Keyspace::multi_get_async", MultiGet, |w| {
+            done(at_once(w.keyspace.multi_get_async(&["a", "x"])).unwrap())
+        }),
+        ("Keyspace::range_async", Scan, |w| {
+            done(at_once(w.keyspace.range_async(AB).next_chunk()).unwrap())
+        }),
         ("Keyspace::contains_key", Contains, |w| {
             done(w.keyspace.contains_key("a").unwrap())
         }),
@@ -151,6 +164,21 @@ fn of_databases() -> Vec<Case> {
         }),
         ("Db::put", Put, |w| w.db.put("a", "1").unwrap()),
         ("Db::get", Get, |w| done(w.db.get("a").unwrap())),
+        ("Db::try_get", Get, |w| {
+            done(w.db.try_get("a").unwrap().unwrap())
+        }),
+        ("Db::get_async", Get, |w| {
+            done(at_once(w.db.get_async("a")).unwrap())
+        }),
+        ("Db::multi_get_async", MultiGet, |w| {
+            done(at_once(w.db.multi_get_async(&["a", "x"])).unwrap())
+        }),
+        ("Db::range_async", Scan, |w| {
+            done(at_once(w.db.range_async(AB).next_chunk()).unwrap())
+        }),
+        ("Db::persist_async", Other, |w| {
+            at_once(w.db.persist_async()).unwrap()
+        }),
         ("Db::merge", Merge, |w| {
             done(w.db.merge("a", "1").unwrap_err())
         }),
@@ -239,6 +267,22 @@ fn of_snapshots_and_iterators() -> Vec<Case> {
     vec![
         ("Snapshot::get", Get, |w| {
             done(w.db.snapshot().unwrap().get(&w.keyspace, "a").unwrap())
+        }),
+        ("Snapshot::try_get", Get, |w| {
+            let snapshot = w.db.snapshot().unwrap();
+            done(snapshot.try_get(&w.keyspace, "a").unwrap().unwrap())
+        }),
+        ("Snapshot::get_async", Get, |w| {
+            let snapshot = w.db.snapshot().unwrap();
+            done(at_once(snapshot.get_async(&w.keyspace, "a")).unwrap())
+        }),
+        ("Snapshot::multi_get_async", MultiGet, |w| {
+            let snapshot = w.db.snapshot().unwrap();
+            done(at_once(snapshot.multi_get_async(&w.keyspace, &["a"])).unwrap())
+        }),
+        ("Snapshot::range_async", Scan, |w| {
+            let snapshot = w.db.snapshot().unwrap();
+            done(at_once(snapshot.range_async(&w.keyspace, AB).next_chunk()).unwrap())
         }),
         ("Snapshot::contains_key", Contains, |w| {
             w.db.snapshot()
@@ -370,6 +414,16 @@ fn of_batches_and_transactions() -> Vec<Case> {
         ("Batch::commit", BatchCommit, |w| {
             batched(w, |b| done(b.put(&w.keyspace, "a", "1").len()))
         }),
+        ("Batch::commit_async", BatchCommit, |w| {
+            let mut batch = w.db.batch();
+            batch.put(&w.keyspace, "a", "1");
+            at_once(batch.commit_async()).unwrap();
+        }),
+        ("Transaction::commit_async", Commit, |w| {
+            let mut transaction = w.db.transaction().unwrap();
+            transaction.put(&w.keyspace, "a", "1").unwrap();
+            at_once(transaction.commit_async()).unwrap();
+        }),
         ("Transaction::get", Get, |w| {
             committed(w, |t| done(t.get(&w.keyspace, "a").unwrap()))
         }),
@@ -449,7 +503,7 @@ fn of_batches_and_transactions() -> Vec<Case> {
 }
 
 /// The calls that are in no trace, and the reasons.
-pub const NOT_RECORDED: [(&str, &str); 12] = [
+pub const NOT_RECORDED: [(&str, &str); 13] = [
     ("Backups::", "calls on files of backups, without a database"),
     ("Change::", "looks at a change in memory"),
     (
@@ -459,6 +513,7 @@ pub const NOT_RECORDED: [(&str, &str); 12] = [
     ("CopyOptions::", "options in memory"),
     ("ExportWriter::", "writes files of no database"),
     ("Position::", "bytes in memory"),
+    ("RangeChunks::", "the scan is recorded when it is dropped"),
     ("Trace::", "ends the trace"),
     ("TraceOptions::", "options in memory"),
     ("Write::", "looks at a change in memory"),

@@ -1,5 +1,5 @@
-//! L13: register, then look again.
-//! `RUSTFLAGS="--cfg evendb_loom" cargo test -p evendb-base --lib loom_l13 --release`
+//! L16: register, then look again.
+//! `RUSTFLAGS="--cfg evendb_loom" cargo test -p evendb-base --lib loom_l16 --release`
 
 use super::{Promise, Ticket, Wakers, wake};
 use crate::sync::{Arc, Condvar, Mutex, thread};
@@ -37,7 +37,7 @@ fn block_on<T>(mut poll: impl FnMut(&Waker) -> Option<T>) -> T {
 }
 
 #[test]
-fn loom_l13_a_promise_that_is_kept_meanwhile_is_seen() {
+fn loom_l16_a_promise_that_is_kept_meanwhile_is_seen() {
     loom::model(|| {
         let promise = Arc::new(Promise::default());
         let finisher = {
@@ -50,7 +50,7 @@ fn loom_l13_a_promise_that_is_kept_meanwhile_is_seen() {
 }
 
 #[test]
-fn loom_l13_a_result_comes_to_the_future_or_back() {
+fn loom_l16_a_result_comes_to_the_future_or_back() {
     loom::model(|| {
         let promise = Arc::new(Promise::default());
         let finisher = {
@@ -72,10 +72,10 @@ struct Reached {
     wakers: Wakers,
 }
 
-/// The list under its owner's lock: the thread that raises the number takes the wakers under the lock
-/// under which a future has looked and registered.
+/// The list under its owner's lock: the thread that raises the number takes the wakers under the
+/// lock under which a future has looked and registered.
 #[test]
-fn loom_l13_a_number_that_is_reached_meanwhile_is_seen() {
+fn loom_l16_a_number_that_is_reached_meanwhile_is_seen() {
     loom::model(|| {
         let reached = Arc::new(Mutex::new(Reached::default()));
         let raiser = {

@@ -10,7 +10,7 @@ use super::filter::Filter;
 use super::position::Position;
 use super::resume::{check, file_of, gone, is_before, life_at};
 use crate::checkpoint;
-use crate::commit_log::{LogRecord, Lsn, Passage, ReadBack, Segment, Ticket};
+use crate::commit_log::{FollowerTicket, LogRecord, Lsn, Passage, ReadBack, Segment};
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,7 +52,7 @@ pub struct Changes {
     /// The part that is given; `None` for all changes.
     pub(super) filter: Option<Filter>,
     /// The place of a task that waits.
-    pub(super) ticket: Ticket,
+    pub(super) ticket: FollowerTicket,
     pub(super) failure: Option<Error>,
 }
 
@@ -153,7 +153,7 @@ impl Changes {
             readable: Lsn(0),
             names: HashMap::new(),
             filter,
-            ticket: Ticket::default(),
+            ticket: FollowerTicket::default(),
             failure: None,
         };
         // An error about the first change comes now, not later.

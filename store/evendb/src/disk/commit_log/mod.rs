@@ -36,7 +36,7 @@ mod writing;
 pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
 pub(crate) use flush::awaiting::Awaited;
-pub(crate) use follow::Ticket;
+pub(crate) use follow::FollowerTicket;
 pub(crate) use read_back::{Passage, ReadBack};
 pub(crate) use record::LogRecord;
 #[cfg(feature = "fuzzing")]
@@ -85,8 +85,6 @@ pub(crate) enum LogPlant {
     LateTarget,
     /// A leader that is done wakes no thread of the next group.
     NoHandOver,
-    /// The syncer hears nothing of futures.
-    NoSignal,
     /// P-count: a reader that waits counts itself without the ring latch.
     CountsOutside,
     /// P-blind: a task that waits does not look again after it has left its waker.

@@ -1,12 +1,17 @@
 //! L5: append, head, the lead of a sync and handing it over, durable, latch, close. L12: reading
-//! back beside appenders, and waiting for more.
+//! back beside appenders, and waiting for more. L15: futures that wait for a sync.
 
 use super::test_file::TestFile;
 use super::*;
+use crate::engine::staff::ThreadRole;
+use crate::engine::work::Work;
 use crate::options::Writing;
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, Condvar, Mutex, thread};
+use evendb_base::wakers::Ticket;
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Version};
+use std::task::{Wake, Waker};
+use std::time::Duration;
 
 const SEED: u64 = 0x5eed;
 const LOST: &str = "acknowledged, but not on disk";
@@ -326,39 +331,15 @@ fn loom_l12_a_reader_that_counts_outside_is_caught() {
 
 /// A task that polls until it is ready, and sleeps while it was not woken.
 fn poll_until_ready(log: &CommitLog, durable_only: bool, ended: &dyn Fn() -> bool) -> bool {
-    let woken = Arc::new(Woken::default());
-    let waker = std::task::Waker::from(Arc::clone(&woken));
-    let mut ticket = Ticket::default();
+    let parked = Arc::new(Parked::default());
+    let waker = Waker::from(Arc::clone(&parked));
+    let mut ticket = FollowerTicket::default();
     loop {
         let polled = log.poll_beyond(Lsn(0), durable_only, ended, &mut ticket, &waker);
         if let std::task::Poll::Ready(more) = polled {
             return more;
         }
-        woken.sleep();
-    }
-}
-
-/// Whether a task was woken, and its thread.
-#[derive(Default)]
-struct Woken {
-    is_woken: crate::sync::Mutex<bool>,
-    changed: crate::sync::Condvar,
-}
-
-impl Woken {
-    fn sleep(&self) {
-        let mut woken = self.is_woken.lock();
-        while !*woken {
-            self.changed.wait(&mut woken);
-        }
-        *woken = false;
-    }
-}
-
-impl std::task::Wake for Woken {
-    fn wake(self: Arc<Woken>) {
-        *self.is_woken.lock() = true;
-        self.changed.notify_all();
+        parked.sleep();
     }
 }
 
@@ -417,7 +398,7 @@ fn a_woken_task_ends() {
     let ending = {
         let log = Arc::clone(&log);
         thread::spawn(move || {
-            let mut ticket = Ticket::default();
+            let mut ticket = FollowerTicket::default();
             let waker = std::task::Waker::noop();
             let polled = log.poll_beyond(Lsn(0), false, &|| false, &mut ticket, waker);
             drop(polled);
@@ -438,4 +419,112 @@ fn a_woken_task_ends() {
 #[test]
 fn loom_l12_a_task_that_ends_keeps_no_other_asleep() {
     check(a_woken_task_ends);
+}
+
+/// Parks its thread until it is woken.
+#[derive(Default)]
+struct Parked {
+    woken: Mutex<bool>,
+    wakes: Condvar,
+}
+
+impl Parked {
+    fn sleep(&self) {
+        let mut woken = self.woken.lock();
+        while !*woken {
+            self.wakes.wait(&mut woken);
+        }
+        *woken = false;
+    }
+}
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock() = true;
+        self.wakes.notify_one();
+    }
+}
+
+/// Appends, and waits as a future does: it polls when it was woken, and only then. Returns whether
+/// the record was acknowledged, which is checked.
+fn append_as_future(work: &Work, log: &CommitLog, file: &TestFile, version: u64) -> bool {
+    let Ok(end) = log.append(Version(version), &[b"payload"]) else {
+        return false;
+    };
+    let parked = Arc::new(Parked::default());
+    let waker = Waker::from(parked.clone());
+    let mut ticket = Ticket::default();
+    let answer = loop {
+        match log.poll_durable(end, &mut ticket, &waker) {
+            Awaited::Ready(answer) => break answer,
+            Awaited::Attended => {}
+            Awaited::Unattended => assert!(work.call(ThreadRole::Syncer)),
+        }
+        parked.sleep();
+    };
+    if answer.is_ok() {
+        assert!(synced_end(file) >= end, "{LOST}");
+    }
+    log.forget(&mut ticket);
+    answer.is_ok()
+}
+
+/// A work queue that starts the syncer when it is called, as the engine's does.
+fn with_syncer(log: &Arc<CommitLog>) -> Arc<Work> {
+    let work = Arc::new(Work::default());
+    let (weak, log) = (Arc::downgrade(&work), Arc::clone(log));
+    work.allow(0, move |_| {
+        let (work, log) = (weak.upgrade()?, Arc::clone(&log));
+        Some(Box::new(move || {
+            loop {
+                log.attend(Duration::ZERO);
+                if work.may_leave(ThreadRole::Syncer) {
+                    return;
+                }
+            }
+        }) as Box<dyn FnOnce() + Send>)
+    });
+    work
+}
+
+/// L15: a future, and a blocked thread beside it; or two futures.
+fn futures_wait(beside: bool, fail_sync: bool) {
+    let file = TestFile::new(CAPACITY_MIN);
+    file.0.lock().fail_sync = fail_sync;
+    let log = open(&file, Writing::Gathered, LogPlant::Nothing);
+    let work = with_syncer(&log);
+    let other = {
+        let (work, log, file) = (work.clone(), Arc::clone(&log), file.clone());
+        thread::spawn(move || match beside {
+            true => append_one(&log, &file, 1),
+            false => append_as_future(&work, &log, &file, 1),
+        })
+    };
+    let acknowledged = append_as_future(&work, &log, &file, 2);
+    assert_eq!(other.join().unwrap(), acknowledged);
+    assert_eq!(acknowledged, !fail_sync, "{LOST}");
+    log.end_attending();
+    work.stop();
+    log.close();
+}
+
+fn check_shortly(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+#[test]
+fn loom_l15_futures_are_woken_by_their_sync() {
+    check_shortly(|| futures_wait(false, false));
+}
+
+#[test]
+fn loom_l15_a_future_beside_a_blocked_thread() {
+    check_shortly(|| futures_wait(true, false));
+}
+
+#[test]
+fn loom_l15_a_failed_sync_wakes_futures() {
+    check_shortly(|| futures_wait(true, true));
 }

@@ -269,8 +269,8 @@ impl Batch {
 
 impl Transaction {
     /// Commits as a future that holds up no thread: see [`Batch::commit_async`]. What was read is
-    /// checked, and keys that [`get_for_update`](Self::get_for_update) has locked stay locked, until
-    /// it is written, or the future is dropped before that.
+    /// checked when it is written. Keys that [`get_for_update`](Self::get_for_update) has locked
+    /// stay locked until then, or until the future is dropped before that.
     ///
     /// # Errors
     /// The future gives the errors of [`commit`](Self::commit).

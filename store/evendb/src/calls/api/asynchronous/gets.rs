@@ -21,8 +21,8 @@ use std::task::{Context, Poll};
 
 /// The value of a key, or `None`, when it is known: [`Keyspace::get_async`] makes it.
 ///
-/// `Send`, `Unpin` and `'static`. Dropping it before it is ready calls the get off; a read of a file
-/// that has begun goes on by itself, and nobody waits for it. Once it has given its result, a
+/// `Send`, `Unpin` and `'static`. Dropping it before it is ready calls the get off; a read of a
+/// file that has begun goes on by itself, and nobody waits for it. Once it has given its result, a
 /// further poll gives an error of kind `InvalidArgument`.
 #[must_use = "a future does nothing until it is polled"]
 pub struct GetFuture(Answer<Option<Value>>);

@@ -13,7 +13,7 @@
 //! this.
 //!
 //! A reader that waits is a thread at the gate, or a task whose [`Waker`] is kept there under a
-//! [`Ticket`]. A task counts itself, leaves its waker at the gate, and looks again after that. If
+//! [`FollowerTicket`]. A task counts itself, leaves its waker at the gate, and looks again after that. If
 //! the other thread comes to the gate first, its move comes before the look; else it finds the
 //! waker. A wake-up is for all: it takes every waker, so a task that was woken and then dropped
 //! keeps no other task asleep. Each waker at the gate is counted once; who takes it from the gate
@@ -63,7 +63,7 @@ struct Tasks {
 /// A task's place among the waiting tasks. The default is no place: it gets one when it first
 /// waits. [`CommitLog::forget_task`] ends what it may still have at the gate.
 #[derive(Default)]
-pub(crate) struct Ticket(Option<u64>);
+pub(crate) struct FollowerTicket(Option<u64>);
 
 impl Followers {
     pub(crate) fn new(start: Lsn) -> Followers {
@@ -166,7 +166,7 @@ impl CommitLog {
         at: Lsn,
         durable_only: bool,
         ended: &dyn Fn() -> bool,
-        ticket: &mut Ticket,
+        ticket: &mut FollowerTicket,
         waker: &Waker,
     ) -> Poll<bool> {
         if let Some(more) = self.look(at, durable_only, ended) {
@@ -187,7 +187,7 @@ impl CommitLog {
     }
 
     /// Leaves a waker at the gate, counted.
-    fn register(&self, ticket: &mut Ticket, waker: &Waker) {
+    fn register(&self, ticket: &mut FollowerTicket, waker: &Waker) {
         let mut waker = waker.clone();
         if let Some(number) = ticket.0
             && let Some(known) = self.followers.gate.lock().wakers.get_mut(&number)
@@ -211,7 +211,7 @@ impl CommitLog {
     }
 
     /// Takes the task's waker from the gate, if it is still there. A reader that ends calls it.
-    pub(crate) fn forget_task(&self, ticket: &mut Ticket) {
+    pub(crate) fn forget_task(&self, ticket: &mut FollowerTicket) {
         let Some(number) = ticket.0.take() else {
             return;
         };

@@ -34,18 +34,17 @@ pub(crate) enum Awaited {
 
 /// The syncer's presence; ends when dropped. One that unwinds wakes all futures: the log has
 /// failed, which each of them will see.
-struct Attending<'l>(&'l CommitLog);
+struct Attending<'l> {
+    log: &'l CommitLog,
+    unwinding: bool,
+}
 
 impl Drop for Attending<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.syncing.state.lock();
-        state.attended = false;
-        let woken = match std::thread::panicking() {
-            true => state.futures.take_all(),
-            false => Vec::new(),
-        };
-        drop(state);
-        wake(woken);
+        if self.unwinding {
+            self.log.syncing.state.lock().attended = false;
+            self.log.wake_futures();
+        }
     }
 }
 
@@ -96,7 +95,7 @@ impl CommitLog {
     pub(super) fn signal_syncer(&self, state: MutexGuard<'_, SyncState>) {
         let signals = state.syncer_waits && !state.futures.is_empty();
         drop(state);
-        if signals && !self.is_planted(crate::commit_log::LogPlant::NoSignal) {
+        if signals {
             self.syncing.syncer.notify_one();
         }
     }
@@ -104,7 +103,10 @@ impl CommitLog {
     /// The syncer's work: syncs for futures and wakes them. Returns when none has waited for this
     /// time, or when the log is about to end.
     pub(crate) fn attend(&self, patience: Duration) {
-        let _attending = Attending(self);
+        let mut attending = Attending {
+            log: self,
+            unwinding: true,
+        };
         let mut state = self.syncing.state.lock();
         state.attended = true;
         loop {
@@ -138,6 +140,7 @@ impl CommitLog {
         }
         // Under the lock under which it found that none waits: a future that comes now calls.
         state.attended = false;
+        attending.unwinding = false;
     }
 
     /// The syncer waits for a signal. Returns true if none came, and it has nothing to do.

@@ -1,0 +1,258 @@
+//! What the calls that return futures cost beside the blocking ones.
+//!
+//! ```text
+//! cargo run --release -p evendb --example async_cost -- DIRECTORY
+//! ```
+//! Three rows: gets from RAM, by `get` and by `get_async`; commits of one record at level sync, by
+//! 64 blocked threads and by 1,000 tasks on two threads; gets of records that have to be read, by 16
+//! blocked threads and by 10,000 futures on one thread. Medians of rounds that take turns, so that
+//! other load falls on both.
+#![expect(
+    clippy::unwrap_used,
+    reason = "an example may end at the first surprise"
+)]
+
+use evendb::{Db, Durability, Options};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 9;
+const RECORDS: u32 = 50_000;
+const GETS: u32 = 200_000;
+const COMMITS_EACH: usize = 8;
+
+fn key(number: u32) -> [u8; 8] {
+    u64::from(number.wrapping_mul(2_654_435_761) % RECORDS).to_be_bytes()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// Alternates two ways of doing the same; returns the median time of each.
+fn beside(mut one: impl FnMut(), mut other: impl FnMut()) -> (Duration, Duration) {
+    let timed = |run: &mut dyn FnMut()| {
+        let begun = Instant::now();
+        run();
+        begun.elapsed()
+    };
+    let (mut ones, mut others) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        ones.push(timed(&mut one));
+        others.push(timed(&mut other));
+    }
+    (median(ones), median(others))
+}
+
+/// A queue of tasks that were woken, for the threads of one executor.
+#[derive(Default)]
+struct Executor {
+    woken: Mutex<(VecDeque<Arc<Task>>, usize)>,
+    came: Condvar,
+}
+
+type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+struct Task {
+    future: Mutex<Option<Boxed>>,
+    executor: Arc<Executor>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        let executor = self.executor.clone();
+        executor.woken.lock().unwrap().0.push_back(self);
+        executor.came.notify_one();
+    }
+}
+
+/// Runs tasks on a number of threads, until all are done.
+fn run_tasks(threads: usize, futures: Vec<Boxed>) {
+    let executor = Arc::new(Executor::default());
+    executor.woken.lock().unwrap().1 = futures.len();
+    for future in futures {
+        let task = Arc::new(Task {
+            future: Mutex::new(Some(future)),
+            executor: executor.clone(),
+        });
+        task.wake();
+    }
+    let work = || {
+        loop {
+            let mut woken = executor.woken.lock().unwrap();
+            let task = loop {
+                if woken.1 == 0 {
+                    return;
+                }
+                match woken.0.pop_front() {
+                    Some(task) => break task,
+                    None => woken = executor.came.wait(woken).unwrap(),
+                }
+            };
+            drop(woken);
+            let waker = Waker::from(task.clone());
+            let mut future = task.future.lock().unwrap();
+            let Some(own) = &mut *future else { continue };
+            if own
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+            {
+                *future = None;
+                let mut woken = executor.woken.lock().unwrap();
+                woken.1 -= 1;
+                if woken.1 == 0 {
+                    executor.came.notify_all();
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+}
+
+fn gets_from_ram(db: &Db) {
+    let blocking = || {
+        for number in 0..GETS {
+            assert!(db.get(key(number)).unwrap().is_some());
+        }
+    };
+    let futures = || {
+        let mut context = Context::from_waker(Waker::noop());
+        for number in 0..GETS {
+            let get = pin!(db.get_async(key(number)));
+            let Poll::Ready(found) = get.poll(&mut context) else {
+                panic!("it is in RAM");
+            };
+            assert!(found.unwrap().is_some());
+        }
+    };
+    let (get, get_async) = beside(blocking, futures);
+    let nanos = |time: Duration| time.as_nanos() as f64 / f64::from(GETS);
+    println!(
+        "get from RAM: get {:.0} ns, get_async {:.0} ns, {:+.1} %",
+        nanos(get),
+        nanos(get_async),
+        (nanos(get_async) / nanos(get) - 1.0) * 100.0
+    );
+}
+
+fn commits(db: &Db) {
+    let commit = |db: &Db, number: usize| {
+        let mut batch = db.batch();
+        batch.put(db.default_keyspace(), format!("c{number}"), [1; 100]);
+        batch.durability(Durability::Sync);
+        batch
+    };
+    let all = 1000 * COMMITS_EACH;
+    let blocking = || {
+        thread::scope(|scope| {
+            for thread in 0..64 {
+                scope.spawn(move || {
+                    for number in 0..all / 64 {
+                        commit(db, thread * all + number).commit().unwrap();
+                    }
+                });
+            }
+        });
+    };
+    let tasks = || {
+        let task = |task: usize| -> Boxed {
+            let db = db.clone();
+            Box::pin(async move {
+                for number in 0..COMMITS_EACH {
+                    let batch = commit(&db, task * all + number);
+                    batch.commit_async().await.unwrap();
+                }
+            })
+        };
+        run_tasks(2, (0..1000).map(task).collect());
+    };
+    let (blocked, tasks) = beside(blocking, tasks);
+    let rate = |time: Duration| all as f64 / time.as_secs_f64();
+    println!(
+        "commits at level sync: 64 threads {:.0}/s, 1,000 tasks on 2 threads {:.0}/s, {:.2} times",
+        rate(blocked),
+        rate(tasks),
+        rate(tasks) / rate(blocked)
+    );
+}
+
+fn reads(db: &Db) {
+    let count = 10_000u32;
+    let blocking = || {
+        thread::scope(|scope| {
+            for thread in 0..16u32 {
+                scope.spawn(move || {
+                    for number in 0..count / 16 {
+                        let found = db.get(key(thread * count + number));
+                        assert!(found.unwrap().is_some());
+                    }
+                });
+            }
+        });
+    };
+    let futures = || {
+        let get = |number| -> Boxed {
+            let db = db.clone();
+            Box::pin(async move {
+                let found = db.get_async(key(number)).await;
+                assert!(found.unwrap().is_some());
+            })
+        };
+        run_tasks(1, (0..count).map(get).collect());
+    };
+    let (blocked, futures) = beside(blocking, futures);
+    let rate = |time: Duration| f64::from(count) / time.as_secs_f64();
+    println!(
+        "gets that read: 16 threads {:.0}/s, 10,000 tasks on 1 thread {:.0}/s, {:.2} times",
+        rate(blocked),
+        rate(futures),
+        rate(futures) / rate(blocked)
+    );
+}
+
+fn filled(directory: &Path) -> Options {
+    let options = Options::new().durability(Durability::Process);
+    if !directory.exists() {
+        let db = options.clone().open(directory).unwrap();
+        for number in 0..RECORDS {
+            db.put(u64::from(number).to_be_bytes(), [7; 200]).unwrap();
+        }
+        db.close().unwrap();
+    }
+    options
+}
+
+fn main() {
+    let directory = std::env::args().nth(1).expect("a directory");
+    let directory = Path::new(&directory).join("async_cost");
+    let db = filled(&directory).open(&directory).unwrap();
+    for record in db.iter() {
+        // So that records come into RAM.
+        record.unwrap();
+    }
+    for number in 0..RECORDS {
+        db.put(u64::from(number).to_be_bytes(), [7; 200]).unwrap();
+    }
+    gets_from_ram(&db);
+    commits(&db);
+    db.close().unwrap();
+    let nothing_in_ram = filled(&directory).advanced(|advanced| {
+        let advanced = advanced.munks(false).row_cache(false);
+        advanced.warm_reopening(false)
+    });
+    let db = nothing_in_ram.open(&directory).unwrap();
+    reads(&db);
+    db.close().unwrap();
+}
