@@ -69,8 +69,9 @@ fn options_setters(sources: &BTreeMap<String, String>) -> Vec<String> {
         .values()
         .flat_map(|text| public_functions(text, "Options"));
     let names = functions.map(|(name, _)| name);
+    let others = ["new", "open", "open_beside_writer"];
     names
-        .filter(|name| name != "new" && name != "open")
+        .filter(|name| !others.contains(&name.as_str()))
         .collect()
 }
 
