@@ -244,15 +244,7 @@ impl Change {
                 keyspace,
                 name,
                 value,
-            } => {
-                put_varint(out, 9);
-                put_varint(out, u64::from(keyspace.0));
-                put_slice(out, name.as_bytes());
-                put_varint(out, u64::from(value.is_some()));
-                if let Some(value) = value {
-                    put_slice(out, value);
-                }
-            }
+            } => put_property(out, *keyspace, name, value.as_deref()),
         }
     }
 
@@ -339,6 +331,16 @@ impl EpochRecord {
                 boot => Some(boot.try_into().ok()?),
             },
         })
+    }
+}
+
+fn put_property(out: &mut Vec<u8>, keyspace: KeyspaceId, name: &str, value: Option<&[u8]>) {
+    put_varint(out, 9);
+    put_varint(out, u64::from(keyspace.0));
+    put_slice(out, name.as_bytes());
+    put_varint(out, u64::from(value.is_some()));
+    if let Some(value) = value {
+        put_slice(out, value);
     }
 }
 

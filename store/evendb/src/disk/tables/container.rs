@@ -676,4 +676,51 @@ mod tests {
         vfs.set_capacity(u64::MAX);
         container.ensure_room(punched).unwrap();
     }
+
+    /// A sealed container is read and not written to; its file is given up with its last run, and
+    /// not before; holes and room of the next one are its own.
+    #[test]
+    fn a_sealed_container_goes_with_its_last_run() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs = [(); 3].map(|()| container.allocate(16 << 10).unwrap());
+        for &run in &runs {
+            container.run_writer().write(&[7; 16 << 10], run).unwrap();
+        }
+        container.free(runs[1], 16 << 10);
+        let room = container.free_bytes();
+        let next = |name: &str| vfs.create(Path::new(name)).unwrap();
+        // A sealing that fails changes nothing.
+        let failed = || {
+            Err(Error::io(
+                Path::new("/x"),
+                "write",
+                std::io::Error::other("planted"),
+            ))
+        };
+        assert!(container.seal((1, next("/failed")), &failed).is_err());
+        assert_eq!(container.segments().numbers(), [0]);
+        let sealed = container.file();
+        container.seal((1, next("/next")), &|| Ok(())).unwrap();
+        assert!(container.free_bytes() >= room, "room that puts count on");
+        assert_eq!(container.segments().numbers(), [0, 1]);
+        let (len, file) = (sealed.len().unwrap(), container.segments().file(0).unwrap());
+        let new = container.allocate(16 << 10).unwrap();
+        assert_eq!(in_container(new), (1, 0), "in the next one, from its begin");
+        container.run_writer().write(&[9; 16 << 10], new).unwrap();
+        container.give_all_back(0);
+        let mut bytes = vec![0; 16 << 10];
+        file.read_at(&mut bytes, runs[2]).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 7) && file.len().unwrap() == len);
+        container.free(runs[0], 16 << 10);
+        assert!(!container.segments().has_unneeded());
+        container.free(runs[2], 16 << 10);
+        assert_eq!(container.segments().take_unneeded(), Some(0));
+        assert_eq!(container.segments().take_unneeded(), None);
+        // One without runs is given up at once.
+        container.free(new, 16 << 10);
+        container.seal((2, next("/third")), &|| Ok(())).unwrap();
+        assert_eq!(container.segments().take_unneeded(), Some(1));
+        assert_eq!(container.segments().numbers(), [2]);
+    }
 }
