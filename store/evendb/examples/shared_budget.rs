@@ -20,7 +20,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => Ok(default),
     };
     let (databases, mib, records) = (number(1_000)?, number(256)?, number(2_000)?);
-    let shared = SharedOptions::new(mib << 20).databases(databases.min(64)).make()?;
+    let shared = SharedOptions::new(mib << 20)
+        .databases(databases.min(64))
+        .make()?;
     tell("before", &shared);
 
     let started = Instant::now();
@@ -38,7 +40,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         tell("filling", &shared);
     }
-    println!("put {} records in {:?}", databases * records, started.elapsed());
+    println!(
+        "put {} records in {:?}",
+        databases * records,
+        started.elapsed()
+    );
 
     let started = Instant::now();
     let mut most = 0;
@@ -53,7 +59,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         most = most.max(tell("reading", &shared));
     }
-    println!("got {} records in {:?}", databases * records, started.elapsed());
+    println!(
+        "got {} records in {:?}",
+        databases * records,
+        started.elapsed()
+    );
     println!("resident at most {most} MiB while reading, of a budget of {mib} MiB");
     std::thread::sleep(Duration::from_secs(8));
     tell("left alone", &shared);

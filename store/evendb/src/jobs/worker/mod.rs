@@ -19,6 +19,7 @@
 //! Thread safety: any thread. Not here: the queue itself ([`crate::engine::work`]); the effect of a
 //! job on a chunk ([`crate::rebalance`]); how long jobs rest ([`crate::pace`]).
 
+mod shared;
 mod staff;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod tests;

@@ -126,9 +126,10 @@ impl MemoryPolicy {
             Some(_) => (0, options.memory_budget / 8),
             None => (options.memory_budget / 10, options.memory_budget),
         };
-        let row_cache = options.advanced.row_cache.then(|| {
-            RowCache::with_policy(row_bytes as usize, options.advanced.row_policy)
-        });
+        let row_cache = options
+            .advanced
+            .row_cache
+            .then(|| RowCache::with_policy(row_bytes as usize, options.advanced.row_policy));
         MemoryPolicy {
             limits: MemoryLimits::of(options, ring.as_ref().map_or(0, |ring| ring.capacity)),
             chunk_bytes_max: options.chunk_bytes_max(),

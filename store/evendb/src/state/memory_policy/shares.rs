@@ -16,8 +16,8 @@
 //!                   pages that users' values keep: values are copied      note_kept_pages
 //! ```
 //!
-//! A part of a shared budget has no fixed uses: what puts used lately is theirs, with a little more,
-//! and the rest belongs to the other uses as above ([`crate::memory::shared`]).
+//! A part of a shared budget has no fixed uses: what puts used lately is theirs, with a little
+//! more, and the rest belongs to the other uses as above ([`crate::memory::shared`]).
 //!
 //! Invariants: nothing here takes memory away from a call that has it; each share is a target that
 //! the next rounds come down to. Munks and rows get the memory that all others leave, so memory
@@ -63,7 +63,9 @@ impl MemoryLimits {
 
     /// The bytes of the budget now.
     pub(super) fn budget(&self) -> u64 {
-        self.member.as_ref().map_or(self.budget, |member| member.part())
+        self.member
+            .as_ref()
+            .map_or(self.budget, |member| member.part())
     }
 
     /// The budget by which uses are judged that cannot follow a part down: at least the least
@@ -135,7 +137,9 @@ impl MemoryPolicy {
         let others: u64 = others.iter().map(|&of| self.ledger.bytes(of)).sum();
         let limits = &self.limits;
         if let Some(member) = &limits.member {
-            return member.part().saturating_sub(BASE_BYTES + others + self.puts_bytes());
+            return member
+                .part()
+                .saturating_sub(BASE_BYTES + others + self.puts_bytes());
         }
         // Large batches may take the deltas above their limit.
         let deltas_above = self.admission.delta_used().saturating_sub(limits.deltas);
@@ -151,8 +155,8 @@ impl MemoryPolicy {
     }
 
     /// The bytes of a shared budget's part that belong to puts now: what they used lately, half of
-    /// that again, and the least. Puts may take more at once, up to the limit of their deltas; spans
-    /// and rows leave then.
+    /// that again, and the least. Puts may take more at once, up to the limit of their deltas;
+    /// spans and rows leave then.
     fn puts_bytes(&self) -> u64 {
         let peak = self.admission.delta_peak();
         self.ring_bytes() + (peak + peak / 2).max(DELTAS_MIN)

@@ -17,7 +17,7 @@
 pub(super) struct Wish {
     /// Bytes that it has in any case.
     pub(super) least: u64,
-    /// Bytes of which it can make use.
+    /// Bytes that it can use.
     pub(super) want: u64,
     /// Its weight beside the others; it is above 0.
     pub(super) weight: f64,
@@ -63,7 +63,11 @@ pub(super) fn move_to(goals: &[u64], havings: &[Having], bytes: u64) -> Vec<u64>
         .map(|(&part, having)| part.max(having.held))
         .sum();
     let free = bytes.saturating_sub(taken);
-    let asked: u64 = goals.iter().zip(&parts).map(|(goal, part)| goal - part).sum();
+    let asked: u64 = goals
+        .iter()
+        .zip(&parts)
+        .map(|(goal, part)| goal - part)
+        .sum();
     let given = (free as f64 / asked.max(1) as f64).min(1.0);
     for (&goal, part) in goals.iter().zip(&mut parts) {
         *part += ((goal - *part) as f64 * given) as u64;
