@@ -15,12 +15,14 @@
 
 pub(crate) mod container;
 pub(crate) mod extents;
+mod open_files;
 pub(crate) mod segments;
+
+pub(crate) use open_files::FilesMax;
 
 use crate::error::Result;
 use crate::files::{container_name, in_container};
 use crate::manifest::edit::{Part, Place, Role};
-use crate::memory::shared::Member;
 use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::lazy::LazyArc;
@@ -30,6 +32,7 @@ use container::Container;
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs, open_among_many};
 use evendb_storage::{Error, TableId, Version};
+use open_files::OpenFiles;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -116,26 +119,10 @@ struct SharedByTables {
     opened: crossbeam_queue::SegQueue<Weak<TableHandle>>,
     /// Bytes and files of the open tables; closed tables that are still in use do not count.
     bytes: AtomicI64,
-    files: AtomicI64,
+    files: OpenFiles,
     /// The number of descriptors of tables, including closed tables that are not freed yet.
     descriptors: Arc<AtomicU64>,
     bytes_max: AtomicU64,
-    files_max: u64,
-    /// The place in a shared budget, whose databases keep one limit of files together.
-    member: Option<Arc<Member>>,
-}
-
-/// The number of tables that are files and that may be open when none is in use.
-pub(crate) struct FilesMax {
-    pub(crate) most: u64,
-    /// The place in a shared budget, whose databases keep one limit together besides.
-    pub(crate) member: Option<Arc<Member>>,
-}
-
-impl From<u64> for FilesMax {
-    fn from(most: u64) -> FilesMax {
-        FilesMax { most, member: None }
-    }
 }
 
 /// All tables that the manifest names.
@@ -373,18 +360,13 @@ impl SharedByTables {
         let bytes = sign * table.resident_bytes() as i64;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if handle.part.place == Place::File {
-            self.files.fetch_add(sign, Ordering::Relaxed);
-            if let Some(member) = &self.member {
-                member.count_files(sign);
-            }
+            self.files.add(sign);
         }
     }
 
     fn is_over(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > self.bytes_max.load(Ordering::Relaxed) as i64
-            || self.files.load(Ordering::Relaxed) > self.files_max as i64
-            || (self.member.as_ref())
-                .is_some_and(|all| all.has_too_many_files(self.files.load(Ordering::Relaxed)))
+            || self.files.are_too_many()
     }
 
     /// Closes tables while they are above a limit, looking at no more than `steps`.
@@ -411,9 +393,8 @@ impl SharedByTables {
     /// descriptors: readers that open and close one table after the other are faster than the
     /// freeing.
     fn may_have_one_more(&self) -> bool {
-        let most = self
-            .files_max
-            .saturating_add((self.files_max / 2).max(DESCRIPTORS_MIN));
+        let most = self.files.max.most;
+        let most = most.saturating_add((most / 2).max(DESCRIPTORS_MIN));
         let may = || self.descriptors.load(Ordering::Relaxed) < most;
         may() || {
             reclaim::collect();
@@ -492,7 +473,6 @@ impl Tables {
         ledger: Ledger,
         files_max: impl Into<FilesMax>,
     ) -> Tables {
-        let FilesMax { most, member } = files_max.into();
         let shared = SharedByTables {
             vfs,
             dir: dir.to_owned(),
@@ -502,11 +482,9 @@ impl Tables {
             ledger,
             opened: crossbeam_queue::SegQueue::new(),
             bytes: AtomicI64::new(0),
-            files: AtomicI64::new(0),
+            files: OpenFiles::new(files_max.into()),
             descriptors: Arc::default(),
             bytes_max: AtomicU64::new(u64::MAX >> 1),
-            files_max: most,
-            member,
         };
         Tables {
             shared: Arc::new(shared),
@@ -528,7 +506,7 @@ impl Tables {
 
     /// Open tables that are files of their own.
     pub(crate) fn open_files(&self) -> u64 {
-        self.shared.files.load(Ordering::Relaxed).max(0) as u64
+        self.shared.files.count()
     }
 
     /// The handle of a table that one more chunk names from now on.

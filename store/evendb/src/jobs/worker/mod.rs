@@ -21,6 +21,7 @@
 //! job on a chunk ([`crate::rebalance`]); how long jobs rest ([`crate::pace`]).
 
 mod serving;
+mod shared;
 mod staff;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod tests;

@@ -11,15 +11,18 @@
 //! nothing is lost: upkeep does the jobs and the reaper's work itself, and the others' work can be
 //! left out.
 //!
+//! The databases of a shared budget have no threads of their own: the same work is done turn by
+//! turn by threads that they share (`shared.rs`).
+//!
 //! Invariants: threads of a role are counted under the queue's lock, by the thread that starts
 //! them, and by themselves when they end; a worker goes only if no job waits, checked under the
 //! same lock. No thread starts after [`Work::stop`] has begun to wait for them. A panic in a thread
 //! latches the database.
 
-use super::{serving, upkeep};
+use super::{serving, shared, upkeep};
 use crate::engine::Engine;
-use crate::engine::staff::ThreadRole;
-use crate::engine::work::{Job, TICK, Work};
+use crate::engine::staff::{Body, ThreadRole};
+use crate::engine::work::{Job, JobQueue, TICK, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::heap::HeapTrim;
 use crate::rebalance::{jobs, space, warm};
@@ -52,16 +55,23 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
             }
         });
     }
+    let member = engine.memory.member().cloned();
+    let shares = member.is_some();
     let body_of = move |role| {
         let engine = weak.upgrade()?;
-        Some(Box::new(move || run_thread(role, &engine)) as Box<dyn FnOnce() + Send>)
+        let turns = shares.then(|| shared::turns_of(role, &engine)).flatten();
+        Some(match turns {
+            Some(turns) => Body::Turns(turns),
+            None => Body::Thread(Box::new(move || run_thread(role, &engine))),
+        })
     };
     if engine.disk.manifest.is_none() {
         // Nothing is written, so there is no work but that of readers.
-        engine.work.allow(0, body_of);
+        engine.work.allow(0, member, body_of);
         return Ok(());
     }
-    engine.work.allow(engine.core.options.workers, body_of);
+    let workers = engine.core.options.workers;
+    engine.work.allow(workers, member, body_of);
     engine.work.begin().map_err(|source| {
         let what = "start the thread evendb-upkeep (the process, its user or its container may have no more, \
                     or there is no memory for its stack: raise that limit)";
@@ -74,12 +84,17 @@ fn run_thread(role: ThreadRole, engine: &Engine) {
     let _own = engine.core.health.mark();
     let done = catch_unwind(AssertUnwindSafe(|| perform(role, engine)));
     if done.is_err() {
-        engine.work.left(role);
-        engine.core.health.latch(Error::new(
-            ErrorKind::Io,
-            "a background thread panicked; its message is on standard error",
-        ));
+        note_panic(role, engine);
     }
+}
+
+/// A thread of the role is gone, because it panicked.
+pub(super) fn note_panic(role: ThreadRole, engine: &Engine) {
+    engine.work.left(role);
+    engine.core.health.latch(Error::new(
+        ErrorKind::Io,
+        "a background thread panicked; its message is on standard error",
+    ));
 }
 
 fn perform(role: ThreadRole, engine: &Engine) {
@@ -159,13 +174,7 @@ fn worker(engine: &Engine) {
                     queue.present[ThreadRole::Worker as usize] -= 1;
                     return;
                 }
-                // Each reader waits for its own load, and readers read less of merged runs.
-                let loads = matches!(queue.jobs.front(), Some(Job::Load(_)));
-                let readers_wait = loads || queue.scans_wait;
-                let enough = queue.running >= gentle_workers(engine)
-                    && !readers_wait
-                    && queue.idle_awaited == 0
-                    && !pace::waits_for_jobs(&engine.core.admission, !queue.absorbs.is_empty());
+                let enough = is_enough(engine, &queue);
                 if !enough && let Some(job) = work.take(&mut queue) {
                     break job;
                 }
@@ -182,6 +191,17 @@ fn worker(engine: &Engine) {
         work.turn_begins();
         worker::do_job(engine, &job);
     }
+}
+
+/// Whether enough workers work already.
+pub(super) fn is_enough(engine: &Engine, queue: &JobQueue) -> bool {
+    // Each reader waits for its own load, and readers read less of merged runs.
+    let loads = matches!(queue.jobs.front(), Some(Job::Load(_)));
+    let readers_wait = loads || queue.scans_wait;
+    queue.running >= gentle_workers(engine)
+        && !readers_wait
+        && queue.idle_awaited == 0
+        && !pace::waits_for_jobs(&engine.core.admission, !queue.absorbs.is_empty())
 }
 
 /// The number of workers that work while reorganisation keeps up.

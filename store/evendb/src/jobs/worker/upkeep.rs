@@ -23,7 +23,8 @@
 use super::staff::Reaping;
 use crate::engine::Engine;
 use crate::engine::staff::ThreadRole;
-use crate::engine::work::{TICK, Work};
+use crate::engine::work::{JobQueue, TICK, Work};
+use crate::memory::shared::Next;
 use crate::rebalance::{expired_tables, idle, space, tending, warm};
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim;
@@ -79,19 +80,43 @@ pub(super) fn run(engine: &Engine) {
         let Some(wanted) = engine.work.wait_for_tick(engine) else {
             return;
         };
-        engine.work.turn_begins();
-        if engine.core.health.failure().is_some() {
-            upkeep.give_up(engine);
-            continue;
+        upkeep.turn(engine, &wanted);
+    }
+}
+
+/// The same work turn by turn, for threads that many databases share: where [`run`] waits, a turn
+/// ends.
+pub(super) fn turns() -> impl FnMut(&Engine) -> Next {
+    let mut state = None;
+    let mut rests = false;
+    move |engine| {
+        let upkeep = state.get_or_insert_with(|| {
+            let upkeep = Upkeep::new(engine);
+            observe::look(engine);
+            upkeep
+        });
+        if std::mem::take(&mut rests) {
+            engine.work.end_rest();
+            upkeep.end_rest(engine);
         }
-        log_room::grow_log_ahead(engine);
-        upkeep.checkpoint_if_due(engine, &wanted);
-        if engine.core.admission.is_waited_for() {
-            reclaim::collect();
+        let Some(wanted) = engine.work.take_wanted(&mut engine.work.queue.lock()) else {
+            return Next::Ended;
+        };
+        upkeep.turn(engine, &wanted);
+        if !upkeep.may_rest(engine) {
+            return Next::Again(Instant::now() + tick(engine));
         }
-        if upkeep.last_round.elapsed() >= TICK {
-            upkeep.round(engine);
-        }
+        rests = true;
+        let until = upkeep.begin_rest(engine);
+        engine.work.next_after_rest(until)
+    }
+}
+
+/// The time until the next turn, if no checkpoint is asked for.
+fn tick(engine: &Engine) -> Duration {
+    match engine.core.admission.is_waited_for() {
+        true => TICK_WAITING,
+        false => TICK,
     }
 }
 
@@ -101,12 +126,13 @@ impl Work {
     fn wait_for_tick(&self, engine: &Engine) -> Option<Wanted> {
         let mut queue = self.queue.lock();
         if !queue.stop && !self.is_wanted(&queue) {
-            let tick = match engine.core.admission.is_waited_for() {
-                true => TICK_WAITING,
-                false => TICK,
-            };
-            self.upkeep.wait_for(&mut queue, tick);
+            self.upkeep.wait_for(&mut queue, tick(engine));
         }
+        self.take_wanted(&mut queue)
+    }
+
+    /// What is asked for; `None` once the threads must stop.
+    fn take_wanted(&self, queue: &mut JobQueue) -> Option<Wanted> {
         if queue.stop {
             return None;
         }
@@ -135,6 +161,23 @@ impl Upkeep {
             last_active: now,
             quiet: 0,
             reaping: Reaping::new(),
+        }
+    }
+
+    /// One turn.
+    fn turn(&mut self, engine: &Engine, wanted: &Wanted) {
+        engine.work.turn_begins();
+        if engine.core.health.failure().is_some() {
+            self.give_up(engine);
+            return;
+        }
+        log_room::grow_log_ahead(engine);
+        self.checkpoint_if_due(engine, wanted);
+        if engine.core.admission.is_waited_for() {
+            reclaim::collect();
+        }
+        if self.last_round.elapsed() >= TICK {
+            self.round(engine);
         }
     }
 
@@ -259,6 +302,13 @@ impl Upkeep {
 
     /// Rests, if a last look finds nothing to do.
     fn rest(&mut self, engine: &Engine) {
+        let until = self.begin_rest(engine);
+        engine.work.rest(until);
+        self.end_rest(engine);
+    }
+
+    /// Begins to rest. Returns when the rest ends if no thread stirs.
+    fn begin_rest(&mut self, engine: &Engine) -> Option<Instant> {
         engine.work.begin_rest();
         let mut until = None;
         if engine.core.health.failure().is_none() {
@@ -272,7 +322,10 @@ impl Upkeep {
         if !engine.work.has(ThreadRole::Stats) && !observe::has_looked_last(engine) {
             observe::last_look(engine);
         }
-        engine.work.rest(until);
+        until
+    }
+
+    fn end_rest(&mut self, engine: &Engine) {
         engine.work.turn_begins();
         // The next round looks at the event that ended the rest, and the later rounds at its
         // consequences.

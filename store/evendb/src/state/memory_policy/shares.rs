@@ -16,8 +16,8 @@
 //!                   pages that users' values keep: values are copied      note_kept_pages
 //! ```
 //!
-//! A part of a shared budget has no fixed uses: what puts used lately is theirs, with a little more,
-//! and the rest belongs to the other uses as above ([`crate::memory::shared`]).
+//! A part of a shared budget has no fixed uses: what puts used lately is theirs, with a little
+//! more, and the rest belongs to the other uses as above ([`crate::memory::shared`]).
 //!
 //! Invariants: nothing here takes memory away from a call that has it; each share is a target that
 //! the next rounds come down to. Munks and rows get the memory that all others leave, so memory
@@ -155,8 +155,8 @@ impl MemoryPolicy {
     }
 
     /// The bytes of a shared budget's part that belong to puts now: what they used lately, half of
-    /// that again, and the least. Puts may take more at once, up to the limit of their deltas; spans
-    /// and rows leave then.
+    /// that again, and the least. Puts may take more at once, up to the limit of their deltas;
+    /// spans and rows leave then.
     fn puts_bytes(&self) -> u64 {
         let peak = self.admission.delta_peak();
         self.ring_bytes() + (peak + peak / 2).max(DELTAS_MIN)

@@ -17,7 +17,7 @@
 pub(super) struct Wish {
     /// Bytes that it has in any case.
     pub(super) least: u64,
-    /// Bytes of which it can make use.
+    /// Bytes that it can use.
     pub(super) want: u64,
     /// Its weight beside the others; it is above 0.
     pub(super) weight: f64,

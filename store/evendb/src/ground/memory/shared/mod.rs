@@ -14,7 +14,7 @@
 //! they were used lately (a sum of operations that halves in [`HALF_LIFE`]), and to none more than
 //! it can use: all its data in RAM, and twice the deltas that it had lately. So an idle database
 //! keeps its caches as long as nobody else can use them; then they go, down to the least part. No
-//! thread belongs to the handle: whichever database makes a round divides, at most once in
+//! thread is there for it: whichever database makes a round divides, at most once in
 //! [`DIVIDED_EVERY`].
 //!
 //! **What does not move.** Sizes that are fixed while a database is open (its largest chunk, its
@@ -37,19 +37,26 @@
 //! that databases are woken after it was given back. Not here: the memory that a use takes inside
 //! of a part ([`crate::memory_policy`]); threads (`crew.rs`).
 
+mod crew;
+#[cfg(all(test, evendb_loom))]
+mod crew_models;
 mod division;
+mod options;
+
+pub(crate) use crew::{Next, Turn};
+pub use options::SharedOptions;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::heap::HeapTrim;
 use crate::memory::slab;
 use crate::sync::{Arc, Mutex, OnceLock};
+use crew::Crew;
 use division::{Having, Wish, divide, move_to};
-use evendb_base::limits::{MEMORY_BUDGET_MAX, within};
-use evendb_storage::vfs::{OsVfs, Vfs};
 use std::collections::BTreeMap;
 // Not the seam's atomics: these order no other data, so the models need not step through them.
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{io, process};
 
 /// Bytes of an open database that are counted nowhere else: handles, counters, buffers of files,
 /// the row cache's tables, and a part of a stack.
@@ -64,97 +71,8 @@ const DIVIDED_EVERY: Duration = Duration::from_millis(50);
 const HALF_LIFE: Duration = Duration::from_secs(5);
 /// The weight of a database that was not used: others take nearly everything that they want first.
 const WEIGHT_MIN: f64 = 0.01;
-/// Limits of the budget in bytes, of the number of databases, and of the number of open tables.
-const BYTES_LIMITS: (u64, u64) = (1 << 20, MEMORY_BUDGET_MAX);
-const DATABASES_LIMITS: (u64, u64) = (1, 1 << 20);
-const FILES_LIMITS: (u64, u64) = (1, 1 << 30);
-/// The largest number of open tables that is chosen by default.
-const FILES_DEFAULT_MAX: u64 = 8192;
-/// The number of databases from whose sizes a database is made if the program names none.
-const DATABASES: u64 = 16;
 /// The least budget by which the sizes of a database are chosen.
 const SIZES_MIN: u64 = 1 << 20;
-
-/// How a [`SharedBudget`] is made.
-///
-/// ```
-/// use evendb::SharedOptions;
-///
-/// let shared = SharedOptions::new(256 << 20)
-///     .databases(1_000)
-///     .open_files_max(2_000)
-///     .make()?;
-/// # let dir = tempfile::tempdir().unwrap();
-/// let users = shared.options().open(dir.path().join("users"))?;
-/// let orders = shared.options().open(dir.path().join("orders"))?;
-/// users.put("ann", "1")?;
-/// orders.put("7", "ann")?;
-/// assert_eq!(shared.stats().databases, 2);
-/// # Ok::<(), evendb::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct SharedOptions {
-    bytes: u64,
-    databases: u64,
-    open_files_max: Option<u64>,
-}
-
-impl SharedOptions {
-    /// A budget of this number of bytes, from 1 MiB to 16 TiB, and defaults for the rest.
-    pub fn new(bytes: u64) -> SharedOptions {
-        SharedOptions {
-            bytes,
-            databases: DATABASES,
-            open_files_max: None,
-        }
-    }
-
-    /// The number of databases that are in use at the same time, from 1 to 1,048,576. Default: 16.
-    /// It is no limit. The budget divided by it, but at least 1 MiB, decides the sizes that do not
-    /// change while a database is open, as [`Options::memory_budget`] does for a database alone:
-    /// the largest batch (a quarter of it), commit log and deltas (an eighth of it each), chunks.
-    ///
-    /// [`Options::memory_budget`]: crate::Options::memory_budget
-    pub fn databases(mut self, number: u64) -> SharedOptions {
-        self.databases = number;
-        self
-    }
-
-    /// The number of tables that all databases together keep open as files of their own; others
-    /// are opened when they are read. Above it each database closes tables, down to its equal
-    /// share, and at least one. Default: half of the number of files that the process may have
-    /// open, at most 8,192. Each database has six other files open besides.
-    pub fn open_files_max(mut self, files: u64) -> SharedOptions {
-        self.open_files_max = Some(files);
-        self
-    }
-
-    /// Makes the budget.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a number outside of its limits, which the message names.
-    pub fn make(self) -> Result<SharedBudget> {
-        within("the shared budget", self.bytes, BYTES_LIMITS)?;
-        within("databases", self.databases, DATABASES_LIMITS)?;
-        if let Some(files) = self.open_files_max {
-            within("open_files_max", files, FILES_LIMITS)?;
-        }
-        Ok(SharedBudget(Arc::new(Shared {
-            bytes: self.bytes,
-            // As in a budget of one database.
-            reserve: (self.bytes / 16).max((24 << 20).min(self.bytes / 8)),
-            databases: self.databases,
-            open_files_max: self.open_files_max.unwrap_or_else(|| {
-                let half = OsVfs.open_files_max().unwrap_or(u64::MAX) / 2;
-                half.clamp(1, FILES_DEFAULT_MAX)
-            }),
-            files: AtomicI64::new(0),
-            count: AtomicU64::new(0),
-            table: Mutex::default(),
-            heap: Mutex::new(HeapTrim::new()),
-        })))
-    }
-}
 
 /// One budget that any number of databases of a process keep together: of memory and of open
 /// tables. It is cheap to clone, and lives as long as the last clone or database.
@@ -192,6 +110,8 @@ pub struct SharedStats {
     pub held: u64,
     /// The number of open tables that are files.
     pub open_files: u64,
+    /// The number of threads that do the databases' background work.
+    pub threads: u64,
 }
 
 impl SharedBudget {
@@ -203,16 +123,32 @@ impl SharedBudget {
         SharedOptions::new(bytes).make()
     }
 
-    /// What the databases have now.
+    fn of(numbers: Numbers) -> SharedBudget {
+        SharedBudget(Arc::new(Shared {
+            process: process::id(),
+            crew: Arc::new(Crew::new(numbers.threads)),
+            numbers,
+            files: AtomicI64::new(0),
+            count: AtomicU64::new(0),
+            table: Mutex::default(),
+            heap: Mutex::new(HeapTrim::new()),
+        }))
+    }
+
+    /// What the databases have now; all 0 in a forked child of the process that made the budget.
     pub fn stats(&self) -> SharedStats {
+        if self.0.is_strange() {
+            return SharedStats::default();
+        }
         let table = self.0.table.lock();
         let sum = |of: fn(&Member) -> u64| table.seats.values().map(|seat| of(&seat.member)).sum();
         SharedStats {
-            budget: self.0.bytes,
+            budget: self.0.numbers.bytes,
             databases: table.seats.len() as u64,
             parts: sum(Member::part),
             held: sum(|member| member.held.load(Ordering::Relaxed)),
             open_files: self.0.files.load(Ordering::Relaxed).max(0) as u64,
+            threads: self.0.crew.threads() as u64,
         }
     }
 
@@ -223,23 +159,31 @@ impl SharedBudget {
 
     /// The number of open tables of all databases together.
     pub(crate) fn open_files_max(&self) -> u64 {
-        self.0.open_files_max
+        self.0.numbers.open_files_max
     }
 
     /// Makes room for one more database. Those that give room back for it do so in their next
     /// rounds.
     pub(crate) fn join(&self) -> Result<Membership> {
+        if self.0.is_strange() {
+            let message = "this process was forked from the one that made the shared budget; make \
+                           another budget here";
+            return Err(Error::new(ErrorKind::Forked, message));
+        }
         let mut table = self.0.table.lock();
         let most = self.0.for_parts(0) / PART_MIN;
         if table.seats.len() as u64 >= most {
             let message = format!(
-                "a shared budget of {} bytes has room for {most} databases, and so many are open; \
+                "a shared budget of {} bytes has room for {most} databases, and they are open; \
                  make it larger, or close some of them",
-                self.0.bytes
+                self.0.numbers.bytes
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
+        let id = table.next;
+        table.next += 1;
         let member = Arc::new(Member {
+            id,
             shared: self.0.clone(),
             part: AtomicU64::new(PART_MIN),
             held: AtomicU64::new(BASE_BYTES),
@@ -249,27 +193,36 @@ impl SharedBudget {
             files: AtomicI64::new(0),
             wake: OnceLock::new(),
         });
-        let id = table.next;
-        table.next += 1;
         table.seats.insert(id, Seat::new(member.clone()));
         self.0.count.fetch_add(1, Ordering::Relaxed);
         drop(table);
-        Ok(Membership { id, member })
+        Ok(Membership { member })
     }
 }
 
 impl std::fmt::Debug for SharedBudget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SharedBudget({} bytes)", self.0.bytes)
+        write!(f, "SharedBudget({} bytes)", self.0.numbers.bytes)
     }
+}
+
+/// The numbers by which a budget is made.
+struct Numbers {
+    bytes: u64,
+    /// The bytes of them that are never given to a part.
+    reserve: u64,
+    /// See [`SharedOptions::databases`].
+    databases: u64,
+    threads: usize,
+    open_files_max: u64,
 }
 
 /// What the databases share.
 struct Shared {
-    bytes: u64,
-    reserve: u64,
-    databases: u64,
-    open_files_max: u64,
+    /// The process that made it: a forked child has no thread of it, and its locks may be held.
+    process: u32,
+    numbers: Numbers,
+    crew: Arc<Crew>,
     /// Open tables that are files.
     files: AtomicI64,
     /// The number of databases.
@@ -341,15 +294,19 @@ impl Seat {
 }
 
 impl Shared {
+    fn is_strange(&self) -> bool {
+        self.process != process::id()
+    }
+
     /// The budget by which the sizes of each database are chosen.
     fn sizes_budget(&self) -> u64 {
-        (self.bytes / self.databases).max(SIZES_MIN)
+        (self.numbers.bytes / self.numbers.databases).max(SIZES_MIN)
     }
 
     /// The bytes that parts may have, while slabs have these bytes of holes.
     fn for_parts(&self, holes: u64) -> u64 {
-        let holes = holes.saturating_sub(self.reserve / 2);
-        (self.bytes - self.reserve).saturating_sub(holes)
+        let holes = holes.saturating_sub(self.numbers.reserve / 2);
+        (self.numbers.bytes - self.numbers.reserve).saturating_sub(holes)
     }
 
     /// Divides the budget if it is time and no other thread does it.
@@ -397,26 +354,28 @@ impl Shared {
 
     /// Whether all databases together have too many tables open.
     fn are_files_over(&self) -> bool {
-        self.files.load(Ordering::Relaxed).max(0) as u64 > self.open_files_max
+        self.files.load(Ordering::Relaxed).max(0) as u64 > self.numbers.open_files_max
     }
 
     /// The number of open tables that each database may have where all have too many.
     fn files_share(&self) -> u64 {
-        (self.open_files_max / self.count.load(Ordering::Relaxed).max(1)).max(1)
+        (self.numbers.open_files_max / self.count.load(Ordering::Relaxed).max(1)).max(1)
     }
 }
 
 /// The place of an open database in a shared budget; dropping it gives its part back.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    id: u64,
     pub(crate) member: Arc<Member>,
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
         let shared = &self.member.shared;
-        shared.table.lock().seats.remove(&self.id);
+        if shared.is_strange() {
+            return;
+        }
+        shared.table.lock().seats.remove(&self.member.id);
         shared.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -436,6 +395,8 @@ pub(crate) struct Report {
 
 /// A database of a shared budget.
 pub(crate) struct Member {
+    /// Its number among the databases of the budget.
+    id: u64,
     shared: Arc<Shared>,
     part: AtomicU64,
     held: AtomicU64,
@@ -470,15 +431,31 @@ impl Member {
         self.shared.divide_if_due();
     }
 
+    /// Adds work for the threads that all databases share, due now. `is_job` says that a turn may
+    /// take long.
+    pub(crate) fn add_turns(&self, role: u8, is_job: bool, turn: Turn) -> io::Result<()> {
+        self.shared.crew.add((self.id, role), is_job, turn)
+    }
+
+    /// Makes the next turn of a role due at once, or that of all roles.
+    pub(crate) fn hasten(&self, role: Option<u8>) {
+        self.shared.crew.hasten(self.id, role);
+    }
+
+    /// Returns when the work of this database has ended, which has been told to.
+    pub(crate) fn end_turns(&self) {
+        self.shared.crew.end(self.id);
+    }
+
     /// Bytes of slabs that may be resident without use, for all databases together.
     pub(crate) fn slack(&self) -> u64 {
-        self.shared.reserve / 2
+        self.shared.numbers.reserve / 2
     }
 
     /// Gives back free memory of the heap, if it is time and no other database does.
     pub(crate) fn tend_heap(&self) {
         if let Some(mut heap) = self.shared.heap.try_lock() {
-            heap.tend(self.shared.bytes);
+            heap.tend(self.shared.numbers.bytes);
         }
     }
 
@@ -490,8 +467,8 @@ impl Member {
 
     /// Whether all databases have too many tables open, and this one more than its share, with
     /// `files` of them.
-    pub(crate) fn has_too_many_files(&self, files: i64) -> bool {
-        self.shared.are_files_over() && files.max(0) as u64 > self.shared.files_share()
+    pub(crate) fn has_too_many_files(&self, files: u64) -> bool {
+        self.shared.are_files_over() && files > self.shared.files_share()
     }
 }
 

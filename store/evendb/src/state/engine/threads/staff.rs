@@ -9,6 +9,7 @@
 
 use crate::engine::pool::READERS_MAX;
 use crate::engine::work::Work;
+use crate::memory::shared::{Member, Turn};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, thread};
 
@@ -52,12 +53,18 @@ pub(crate) struct Staff {
     pub(crate) refuses: std::sync::atomic::AtomicBool,
 }
 
-/// The whole work of a thread of a role; `None` once the database is gone.
-type Body = Box<dyn FnOnce() + Send>;
+/// The work of a role: of a thread from beginning to end, or turn by turn of threads that many
+/// databases share.
+pub(crate) enum Body {
+    Thread(Box<dyn FnOnce() + Send>),
+    Turns(Turn),
+}
 
-/// The largest number of threads, and their work.
+/// The largest number of threads, and their work; `None` once the database is gone.
 struct Plan {
     workers_max: usize,
+    /// The place in a shared budget, whose threads run turns.
+    member: Option<Arc<Member>>,
     body_of: Box<dyn Fn(ThreadRole) -> Option<Body> + Send + Sync>,
 }
 
@@ -82,9 +89,30 @@ impl Staff {
         self.plan.get().map_or(0, |plan| plan.workers_max)
     }
 
-    /// Waits for all threads.
+    fn member(&self) -> Option<&Arc<Member>> {
+        self.plan.get()?.member.as_ref()
+    }
+
+    /// Makes turns of a role due, if threads that many databases share run them.
+    pub(crate) fn hasten(&self, role: ThreadRole) {
+        if let Some(member) = self.member() {
+            member.hasten(Some(role as u8));
+        }
+    }
+
+    /// Makes the turns of all roles due.
+    pub(crate) fn hasten_all(&self) {
+        if let Some(member) = self.member() {
+            member.hasten(None);
+        }
+    }
+
+    /// Waits for all threads, and for all turns.
     pub(crate) fn join(&self) {
         let started = std::mem::take(&mut *self.started.lock());
+        if let Some(member) = self.member() {
+            member.end_turns();
+        }
         for thread in started {
             // A panic of the thread has latched the database already.
             let _ = thread.handle.join();
@@ -106,11 +134,13 @@ impl Work {
     pub(crate) fn allow(
         &self,
         workers_max: usize,
+        member: Option<Arc<Member>>,
         body_of: impl Fn(ThreadRole) -> Option<Body> + Send + Sync + 'static,
     ) {
         let body_of = Box::new(body_of);
         let _ = self.staff.plan.set(Plan {
             workers_max,
+            member,
             body_of,
         });
     }
@@ -165,23 +195,28 @@ impl Work {
             self.left(role);
             return Ok(());
         };
-        let ended = Arc::new(AtomicBool::new(false));
-        let own = ended.clone();
-        let body = move || {
-            body();
-            own.store(true, Ordering::Release);
-        };
         let refused = self.staff.refused();
-        match refused.and_then(|()| new_thread(role, body)) {
-            Ok(handle) => {
+        let begun = refused.and_then(|()| match (body, self.staff.member()) {
+            (Body::Turns(turn), Some(member)) => {
+                let is_job = matches!(role, ThreadRole::Worker | ThreadRole::Heat);
+                member.add_turns(role as u8, is_job, turn)
+            }
+            (Body::Turns(_), None) => Err(std::io::ErrorKind::Unsupported.into()),
+            (Body::Thread(body), _) => {
+                let ended = Arc::new(AtomicBool::new(false));
+                let own = ended.clone();
+                let handle = new_thread(role, move || {
+                    body();
+                    own.store(true, Ordering::Release);
+                })?;
                 started.push(Started { handle, ended });
                 Ok(())
             }
-            Err(error) => {
-                self.left(role);
-                Err(error)
-            }
+        });
+        if begun.is_err() {
+            self.left(role);
         }
+        begun
     }
 
     /// Notes that a thread of the role is gone.

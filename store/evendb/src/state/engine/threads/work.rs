@@ -12,6 +12,7 @@ use crate::engine::pool::Pool;
 use crate::engine::staff::Staff;
 use crate::engine::staff::{ROLES, ThreadRole};
 use crate::manifest::ChunkId;
+use crate::memory::shared::Next;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, Weak};
 use crossbeam_utils::CachePadded;
@@ -305,6 +306,12 @@ impl Work {
         self.upkeep.notify_all();
         self.idle.notify_all();
         self.stopping.notify_all();
+        self.staff.hasten_all();
+    }
+
+    fn wake_upkeep(&self) {
+        self.upkeep.notify_one();
+        self.staff.hasten(ThreadRole::Upkeep);
     }
 
     /// Waits for this time, or until the threads have been told to stop; returns whether they have.
@@ -325,6 +332,7 @@ impl Work {
         let mut queue = self.queue.lock();
         queue.idle_awaited += 1;
         self.jobs.notify_all();
+        self.staff.hasten(ThreadRole::Worker);
         while !queue.closing && (queue.running > 0 || !queue.is_empty()) {
             self.idle.wait_for(&mut queue, TICK);
         }
@@ -357,6 +365,27 @@ impl Work {
         drop(queue);
         // Helper threads that wait for a long time may end.
         self.stopping.notify_all();
+        for helper in [ThreadRole::Reaper, ThreadRole::Log, ThreadRole::Stats] {
+            self.staff.hasten(helper);
+        }
+    }
+
+    /// What [`Work::rest`] waits for, as the next turn of an upkeep that many databases share
+    /// threads for: at once if there is work, or at this time, or when it is stirred.
+    pub(crate) fn next_after_rest(&self, until: Option<Instant>) -> Next {
+        let mut queue = self.queue.lock();
+        queue.rests_until = until;
+        match queue.stop || queue.stirred || self.is_wanted(&queue) {
+            true => Next::Again(Instant::now()),
+            false => until.map_or(Next::Asleep, Next::Again),
+        }
+    }
+
+    /// Ends such a rest.
+    pub(crate) fn end_rest(&self) {
+        let mut queue = self.queue.lock();
+        queue.stirred = false;
+        self.resting.store(false, Ordering::Relaxed);
     }
 
     /// Waits until a thread stirs upkeep, a checkpoint is wanted, the time comes, or the threads
@@ -390,7 +419,7 @@ impl Work {
         let mut queue = self.queue.lock();
         if !queue.checkpoint_wanted {
             queue.checkpoint_wanted = true;
-            self.upkeep.notify_one();
+            self.wake_upkeep();
         }
     }
 
@@ -400,7 +429,7 @@ impl Work {
         {
             // Under the lock: upkeep saw the note before it began to wait, or it is waiting now.
             let _queue = self.queue.lock();
-            self.upkeep.notify_one();
+            self.wake_upkeep();
         }
     }
 
@@ -410,7 +439,7 @@ impl Work {
         let mut queue = self.queue.lock();
         queue.checkpoint_awaited = queue.checkpoint_awaited.max(number);
         drop(queue);
-        self.upkeep.notify_one();
+        self.wake_upkeep();
     }
 
     /// Ends upkeep's rest, if it rests: there is work that it has to look at, now or later.
@@ -441,7 +470,7 @@ impl Work {
         // It is written only under the lock.
         if self.resting.swap(false, Ordering::Relaxed) {
             queue.stirred = true;
-            self.upkeep.notify_one();
+            self.wake_upkeep();
         }
     }
 

@@ -1,0 +1,360 @@
+//! A bounded number of threads that do the background work of many databases, turn by turn.
+//!
+//! ```text
+//!   add, hasten --> due now  --+
+//!                   due later -+--> a thread runs one turn --> Again at a time, Asleep, Ended
+//!                   asleep           '- hastened meanwhile: due at once
+//! ```
+//! A **task** is the work of one role for one database: upkeep, a worker, the reaper. A turn is
+//! short, or one job: after it the task says when its next turn is due, and others come first. So a
+//! database that rests takes no thread, and a thousand that work take as many as a few.
+//!
+//! **Who comes first.** Tasks that were due first, but tasks of jobs take at most all threads but
+//! one: checkpoints, for which puts may wait, never stand behind jobs of minutes.
+//!
+//! **Threads** are started for tasks that are due while all others are busy, up to the bound, and
+//! end when nothing was due for [`LINGER`]. While any task is due later, one thread waits for its
+//! time.
+//!
+//! **The end of a database.** [`Crew::end`] runs the tasks of the owner in the calling thread: they
+//! see that they must end. It waits for those that other threads run. So closing waits for no other
+//! database, even if a thread of the crew closes.
+//!
+//! Invariants: a turn of a task is run by one thread at a time. No turn waits for another task's
+//! turn. A task that is hastened has a turn that begins after that: while it runs it is noted, and
+//! otherwise it becomes due, both under the lock under which a turn's end is noted.
+//!
+//! Thread safety: any thread. The lock is a leaf and is not held during a turn. Not here: what a
+//! turn does (`worker/staff.rs`).
+
+use crate::sync::{Arc, Condvar, Mutex, thread};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long a thread stays for which nothing is due.
+const LINGER: Duration = match cfg!(any(evendb_loom, evendb_shuttle)) {
+    // A model has no time.
+    true => Duration::ZERO,
+    false => Duration::from_secs(1),
+};
+
+/// What follows a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Another turn at this time.
+    Again(Instant),
+    /// No turn until the task is hastened.
+    Asleep,
+    /// The task is done.
+    Ended,
+}
+
+/// One turn of a task.
+pub(crate) type Turn = Box<dyn FnMut() -> Next + Send>;
+
+/// The name of a task: its owner, its role, and a number among tasks of the same role.
+pub(crate) type TaskId = (u64, u8, u64);
+
+/// See the module.
+pub(super) struct Crew {
+    threads_max: usize,
+    state: Mutex<State>,
+    /// Signals a task that is due, or earlier than the others.
+    work: Condvar,
+    /// Signals the end of a turn for which a closing database waits.
+    turned: Condvar,
+    /// A fault that the models must notice: a task that is hastened while it runs is forgotten.
+    #[cfg(test)]
+    forgets: bool,
+}
+
+struct Task {
+    /// `None` while a thread runs it.
+    turn: Option<Turn>,
+    is_job: bool,
+    /// Its place among the tasks that are due now or later.
+    due: Option<(Instant, u64)>,
+    hastened: bool,
+}
+
+#[derive(Default)]
+struct State {
+    tasks: BTreeMap<TaskId, Task>,
+    /// Tasks that are no jobs, and jobs: by the time at which they are due, and in order.
+    others: BTreeMap<(Instant, u64), TaskId>,
+    jobs: BTreeMap<(Instant, u64), TaskId>,
+    next: u64,
+    threads: usize,
+    waiting: usize,
+    /// The number of threads that run jobs.
+    at_jobs: usize,
+    /// The number of databases that wait for turns.
+    ending: usize,
+}
+
+impl State {
+    fn queue(&mut self, is_job: bool) -> &mut BTreeMap<(Instant, u64), TaskId> {
+        match is_job {
+            true => &mut self.jobs,
+            false => &mut self.others,
+        }
+    }
+
+    /// Makes the task due at this time.
+    fn set_due(&mut self, id: TaskId, at: Instant) {
+        self.unset_due(id);
+        let place = (at, self.next);
+        self.next += 1;
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.due = Some(place);
+            let is_job = task.is_job;
+            self.queue(is_job).insert(place, id);
+        }
+    }
+
+    fn unset_due(&mut self, id: TaskId) {
+        if let Some(task) = self.tasks.get_mut(&id)
+            && let Some(place) = task.due.take()
+        {
+            let is_job = task.is_job;
+            self.queue(is_job).remove(&place);
+        }
+    }
+
+    /// The task that is due first: its time, and whether a thread may take it.
+    fn first(&self, at_jobs_max: usize) -> Option<(Instant, TaskId)> {
+        let first = |queue: &BTreeMap<(Instant, u64), TaskId>| {
+            queue.first_key_value().map(|(&place, &id)| (place, id))
+        };
+        let job = match self.at_jobs < at_jobs_max {
+            true => first(&self.jobs),
+            false => None,
+        };
+        let other = first(&self.others);
+        let next = [other, job].into_iter().flatten().min_by_key(|next| next.0);
+        next.map(|((at, _), id)| (at, id))
+    }
+
+    /// Takes the task's turn, if no thread runs it.
+    fn take(&mut self, id: TaskId) -> Option<Turn> {
+        self.unset_due(id);
+        let task = self.tasks.get_mut(&id)?;
+        task.hastened = false;
+        let turn = task.turn.take()?;
+        self.at_jobs += usize::from(task.is_job);
+        Some(turn)
+    }
+
+    /// Notes the end of a turn. Returns the turn if it was the last one, to be dropped without the
+    /// lock.
+    fn put_back(&mut self, id: TaskId, turn: Turn, next: Next) -> Option<Turn> {
+        let Some(task) = self.tasks.get_mut(&id) else {
+            return Some(turn);
+        };
+        self.at_jobs -= usize::from(task.is_job);
+        let hastened = std::mem::take(&mut task.hastened);
+        let at = match next {
+            Next::Ended => {
+                self.tasks.remove(&id);
+                return Some(turn);
+            }
+            Next::Again(_) | Next::Asleep if hastened => Some(Instant::now()),
+            Next::Again(at) => Some(at),
+            Next::Asleep => None,
+        };
+        task.turn = Some(turn);
+        if let Some(at) = at {
+            self.set_due(id, at);
+        }
+        None
+    }
+}
+
+impl Crew {
+    pub(super) fn new(threads_max: usize) -> Crew {
+        Crew {
+            threads_max,
+            state: Mutex::default(),
+            work: Condvar::default(),
+            turned: Condvar::default(),
+            #[cfg(test)]
+            forgets: false,
+        }
+    }
+
+    #[cfg(all(test, evendb_loom))]
+    pub(super) fn forgetting(mut self) -> Crew {
+        self.forgets = true;
+        self
+    }
+
+    fn is_forgetful(&self) -> bool {
+        #[cfg(test)]
+        if self.forgets {
+            return true;
+        }
+        false
+    }
+
+    /// The number of threads.
+    pub(super) fn threads(&self) -> usize {
+        self.state.lock().threads
+    }
+
+    /// Adds a task of this owner and role, which is due now. `is_job` says that its turns may take
+    /// long.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        (owner, role): (u64, u8),
+        is_job: bool,
+        turn: Turn,
+    ) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let id = (owner, role, state.next);
+        let task = Task {
+            turn: Some(turn),
+            is_job,
+            due: None,
+            hastened: false,
+        };
+        state.tasks.insert(id, task);
+        state.set_due(id, Instant::now());
+        let called = self.call(&mut state);
+        if called.is_err() && state.threads == 0 {
+            state.unset_due(id);
+            let task = state.tasks.remove(&id);
+            drop(state);
+            drop(task);
+            return called;
+        }
+        Ok(())
+    }
+
+    /// Makes the tasks of an owner due at once: all of them, or those of a role.
+    pub(super) fn hasten(self: &Arc<Self>, owner: u64, role: Option<u8>) {
+        let mut state = self.state.lock();
+        let from = (owner, role.unwrap_or(0), 0);
+        let to = (owner, role.unwrap_or(u8::MAX), u64::MAX);
+        let ids: Vec<TaskId> = state.tasks.range(from..=to).map(|(&id, _)| id).collect();
+        let now = Instant::now();
+        for id in ids {
+            let Some(task) = state.tasks.get_mut(&id) else {
+                continue;
+            };
+            if task.turn.is_none() {
+                task.hastened = !self.is_forgetful();
+            } else if task.due.is_none_or(|(at, _)| at > now) {
+                state.set_due(id, now);
+            }
+        }
+        // Without a thread the next call tries again.
+        let _ = self.call(&mut state);
+    }
+
+    /// Ends the owner's tasks, which have been told to end.
+    pub(super) fn end(&self, owner: u64) {
+        let mut state = self.state.lock();
+        state.ending += 1;
+        loop {
+            let range = (owner, 0, 0)..=(owner, u8::MAX, u64::MAX);
+            let mut own = state.tasks.range(range);
+            let idle = own.clone().find(|(_, task)| task.turn.is_some());
+            if let Some((&id, _)) = idle {
+                let Some(mut turn) = state.take(id) else {
+                    continue;
+                };
+                drop(state);
+                let next = turn();
+                state = self.state.lock();
+                let gone = state.put_back(id, turn, next);
+                drop(state);
+                drop(gone);
+                state = self.state.lock();
+            } else if own.next().is_some() {
+                self.turned.wait(&mut state);
+            } else {
+                break;
+            }
+        }
+        state.ending -= 1;
+    }
+
+    /// The number of threads that may run jobs at the same time.
+    fn at_jobs_max(&self) -> usize {
+        (self.threads_max - 1).max(1)
+    }
+
+    /// Makes sure that a thread sees the task that is due first.
+    fn call(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        if state.waiting > 0 {
+            self.work.notify_one();
+            return Ok(());
+        }
+        if state.threads >= self.threads_max || state.first(self.at_jobs_max()).is_none() {
+            return Ok(());
+        }
+        let crew = self.clone();
+        let thread = thread::Builder::new().name("evendb-crew".to_owned());
+        thread.spawn(move || crew.run())?;
+        state.threads += 1;
+        Ok(())
+    }
+
+    /// What a thread does from beginning to end.
+    fn run(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        let mut idle_since = Instant::now();
+        loop {
+            let now = Instant::now();
+            let first = state.first(self.at_jobs_max());
+            if let Some((at, id)) = first
+                && at <= now
+            {
+                if let Some(turn) = state.take(id) {
+                    state = self.run_turn(state, id, turn);
+                    idle_since = Instant::now();
+                }
+                continue;
+            }
+            // One thread waits for what is due later; the others go after a while.
+            let lingers = LINGER.saturating_sub(now.saturating_duration_since(idle_since));
+            let is_needed = first.is_some() && state.waiting == 0;
+            if lingers.is_zero() && !is_needed {
+                break;
+            }
+            let until_due = first.map(|(at, _)| at.saturating_duration_since(now));
+            let wait = match until_due {
+                Some(due) if is_needed => due,
+                Some(due) => due.min(lingers),
+                None => lingers,
+            };
+            state.waiting += 1;
+            self.work.wait_for(&mut state, wait);
+            state.waiting -= 1;
+        }
+        state.threads -= 1;
+    }
+
+    /// Runs a turn without the lock.
+    fn run_turn<'s>(
+        self: &'s Arc<Self>,
+        mut state: crate::sync::MutexGuard<'s, State>,
+        id: TaskId,
+        mut turn: Turn,
+    ) -> crate::sync::MutexGuard<'s, State> {
+        // Others may be due as well: the thread that goes to work leaves nobody asleep.
+        let _ = self.call(&mut state);
+        drop(state);
+        let next = turn();
+        let mut state = self.state.lock();
+        let gone = state.put_back(id, turn, next);
+        if state.ending > 0 {
+            self.turned.notify_all();
+        }
+        drop(state);
+        // It may hold the last reference to a database.
+        drop(gone);
+        self.state.lock()
+    }
+}
