@@ -430,3 +430,70 @@ fn versions_and_the_directory_for_tests() {
     let named = text(leveldb_env_get_test_directory(&env)).unwrap();
     assert!(Path::new(&named).is_dir(), "{named}");
 }
+
+/// Opens the database of this name on a disk in memory.
+fn in_memory(disk: &Disk, path: &Path, create: u8) -> Outcome<Store> {
+    let mut options = creating();
+    leveldb_options_set_create_if_missing(&mut options, create);
+    evendb_options_set_memory(&mut options, Some(disk));
+    Store::open_with(path, &options)
+}
+
+#[test]
+fn a_database_in_memory_outlives_its_handles_and_touches_no_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let disk = evendb_memory_create();
+    let store = in_memory(&disk, &path, 1).unwrap();
+    for n in 0..2000 {
+        store
+            .put(format!("{n:04}").as_bytes(), &[b'v'; 100])
+            .unwrap();
+    }
+    store.compact_all();
+    assert_ne!(store.property(c"leveldb.sstables").unwrap(), "");
+    let error = in_memory(&disk, &path, 1).err().unwrap();
+    assert!(error.starts_with("IO error: lock "), "{error}");
+    // Another disk has no such database.
+    let error = in_memory(&evendb_memory_create(), &path, 0).err().unwrap();
+    assert!(error.contains("does not exist"), "{error}");
+    drop(store);
+
+    let store = in_memory(&disk, &path, 0).unwrap();
+    evendb_memory_destroy(Some(disk));
+    assert_eq!(all(&mut store.iterator()).len(), 2000);
+    store.put(b"later", b"1").unwrap();
+    assert_eq!(store.get(b"later").unwrap().unwrap(), b"1");
+    drop(store);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_database_in_memory_is_destroyed_unless_it_is_open() {
+    let path = Path::new("db");
+    let name = c_path(path);
+    let disk = evendb_memory_create();
+    let mut options = leveldb_options_create();
+    evendb_options_set_memory(&mut options, Some(&disk));
+    let destroy = || {
+        // SAFETY: a text that outlives the call.
+        outcome(|error| unsafe { leveldb_destroy_db(&options, name.as_ptr(), error) })
+    };
+    let repair = || {
+        // SAFETY: as above.
+        outcome(|error| unsafe { leveldb_repair_db(&options, name.as_ptr(), error) })
+    };
+    destroy().unwrap();
+    let error = repair().unwrap_err();
+    assert!(error.starts_with("Invalid argument: db: "), "{error}");
+    let store = in_memory(&disk, path, 1).unwrap();
+    store.put(b"k", b"v").unwrap();
+    let error = destroy().unwrap_err();
+    assert!(error.starts_with("IO error: lock db/LOCK: "), "{error}");
+    assert_eq!(store.get(b"k").unwrap().unwrap(), b"v");
+    drop(store);
+    repair().unwrap();
+    destroy().unwrap();
+    assert!(in_memory(&disk, path, 0).is_err());
+    assert!(!path.exists());
+}

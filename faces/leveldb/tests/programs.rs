@@ -152,6 +152,34 @@ fn a_program_in_cpp() {
         .arg(library_dir())
         .args(["-lleveldb", "-lpthread"]));
     run_over_each_layout(&path, &with_cpp_in_front(library));
+    check_traces(&path, &with_cpp_in_front(library));
+}
+
+/// The program leaves a trace of each database that it opens, and nothing else changes for it.
+fn check_traces(program: &Path, libraries: &OsStr) {
+    let dir = tempfile::tempdir().unwrap();
+    let traces = dir.path().join("traces");
+    std::fs::create_dir(&traces).unwrap();
+    let ran = Command::new(program)
+        .arg(dir.path().join("db"))
+        .env("LD_LIBRARY_PATH", libraries)
+        .env("TEST_TMPDIR", dir.path())
+        .env("EVENDB_LEVELDB_TRACE", &traces)
+        .output()
+        .unwrap();
+    check(&ran);
+    assert_eq!(ran.stdout, b"all of it\n");
+    let mut names: Vec<OsString> = std::fs::read_dir(&traces)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    // On the disk: one of the first database, one of the program's own classes, one of the layout.
+    // In memory: two openings.
+    let expected: Vec<OsString> = (1..=5).map(|n| format!("db-{n}.trace").into()).collect();
+    assert_eq!(names, expected);
+    let first = std::fs::read(traces.join("db-1.trace")).unwrap();
+    assert!(first.len() > 100);
 }
 
 /// A program that was compiled with LevelDB's own headers knows these numbers of its classes, and
