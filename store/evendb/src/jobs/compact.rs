@@ -260,7 +260,7 @@ fn compact_chunk(engine: &Engine, span: &KeySpan, chunk: &Arc<Chunk>) -> Result<
             Ok(())
         };
         making_room::with_kept(engine, &compact)?;
-        return Ok(worked.get());
+        return guarded::check_none_left_out(chunk, range).map(|()| worked.get());
     }
     munks::absorb(&engine.core, chunk);
     let is_filtered = keyspace.filter.lock().is_some();

@@ -155,6 +155,11 @@ impl TableMeta {
         *self.min_key <= *high && *low <= *self.max_key
     }
 
+    /// Like [`meets`](Self::meets), for the keys from `low` to below `high`; `None` for no limit.
+    pub fn overlaps(&self, low: &[u8], high: Option<&[u8]>) -> bool {
+        *low <= *self.max_key && high.is_none_or(|high| *self.min_key < *high)
+    }
+
     /// Whether a table can have these properties. Numbers that no table reaches would make sums
     /// over all tables too great.
     pub fn is_possible(&self) -> bool {

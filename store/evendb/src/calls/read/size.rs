@@ -151,8 +151,7 @@ fn in_tables<'t>(
     let mut held = Held::default();
     for table in tables {
         let meta = &table.part.meta;
-        let begins_before = limits.high.is_none_or(|high| *meta.min_key < *high);
-        if *meta.max_key < *limits.low || !begins_before {
+        if !meta.overlaps(limits.low, limits.high) {
             continue;
         }
         let ends_before = limits.high.is_none_or(|high| *meta.max_key < *high);

@@ -126,8 +126,7 @@ impl KeyRange {
 
     /// Whether a table may have keys of the range.
     pub(crate) fn overlaps(&self, table: &TableMeta) -> bool {
-        let begins_before = |high: &[u8]| *table.min_key < *high;
-        *table.max_key >= *self.low && self.high.as_deref().is_none_or(begins_before)
+        table.overlaps(&self.low, self.high.as_deref())
     }
 }
 
@@ -279,6 +278,9 @@ pub(crate) struct Chunk {
     pub(crate) based_at: AtomicU64,
     /// The last checkpoint at which a run joined the base, or the chunk began as a stream.
     pub(crate) joined_at: AtomicU64,
+    /// With guards: the last checkpoint whose spent range deletions were applied to all that they
+    /// hide; 0 for none in this life.
+    pub(crate) swept_to: AtomicU64,
     /// The chunk waits for the loading of spans, or a load is queued.
     pub(crate) load_wanted: AtomicBool,
     /// Runs that scans have read from disk since the log was last merged; once they cost more than
@@ -324,6 +326,7 @@ impl Chunk {
             whole_at_bytes: AtomicU64::new(0),
             based_at: AtomicU64::new(0),
             joined_at: AtomicU64::new(0),
+            swept_to: AtomicU64::new(0),
             load_wanted: AtomicBool::new(false),
             runs_scanned: AtomicU32::new(0),
             log_merge_wanted: AtomicBool::new(false),
@@ -356,18 +359,13 @@ impl Chunk {
 
     /// Notes that a table of the chunk could not be read: the jobs of this chunk stop, others go
     /// on. An error that passes (no descriptor left, a merge operator that fails) is no damage. A
-    /// chunk with guards is a whole keyspace, and a job takes few of its tables: there only a job
-    /// that meets damage stops the jobs ([`note_damage_of_job`](Self::note_damage_of_job)).
+    /// chunk with guards is a whole keyspace: there jobs mark the tables that they cannot read, and
+    /// go on with others ([`TableHandle::damaged`](crate::tables::TableHandle::damaged)).
     pub(crate) fn note_damage(&self, error: &Error) {
         let is_damage = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io);
         if is_damage && !self.view.load_full().funk.is_guarded() {
             self.damaged.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Notes that a job of a chunk with guards has met damage: its jobs stop.
-    pub(crate) fn note_damage_of_job(&self) {
-        self.damaged.store(true, Ordering::Relaxed);
     }
 
     /// Freezes the active delta: a new view gets a fresh active delta of `checkpoint`, and the old

@@ -482,22 +482,15 @@ impl Funk {
         };
         if self.is_guarded() {
             self.runs_around(key).for_each(|run| run.table.will_open());
-            let hash = FilterHash::of(key);
-            return try_decide(self.runs_around(key).map(|run| {
-                let table = run.table.open()?;
-                match table.may_have(key, hash) {
-                    true => read(&table, None),
-                    false => Ok(None),
-                }
-            }));
+            // One after the other: the newest one may have it.
+            let tables = self.runs_around(key).map(|run| run.table.open());
+            return get_where_told(tables, key, read);
         }
         if !self.search.is_set()
             && settings.search == LogSearch::Index
             && let Some(tables) = self.telling_runs(key)?
         {
-            let hash = FilterHash::of(key);
-            let tables = tables.iter().filter(|table| table.may_have(key, hash));
-            return try_decide(tables.map(|table| read(table, None)));
+            return get_where_told(tables.into_iter().map(Ok), key, read);
         }
         match &*self.search(settings)? {
             Search::Index(index) => {
@@ -525,6 +518,22 @@ impl Funk {
             }
         }
     }
+}
+
+/// The first record of the key that `read` finds in tables that tell whether they may have it.
+fn get_where_told(
+    tables: impl Iterator<Item = Result<Arc<Table>>>,
+    key: &[u8],
+    read: impl Fn(&Table, Option<usize>) -> Result<Option<Found>>,
+) -> Result<Option<Found>> {
+    let hash = FilterHash::of(key);
+    try_decide(tables.map(|table| {
+        let table = table?;
+        match table.may_have(key, hash) {
+            true => read(&table, None),
+            false => Ok(None),
+        }
+    }))
 }
 
 /// Counts the read of a block, whether or not it had the record.

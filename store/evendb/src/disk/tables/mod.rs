@@ -98,6 +98,8 @@ pub(crate) struct TableHandle {
     touched: AtomicBool,
     /// The manifest no longer names it.
     released: AtomicBool,
+    /// A job of guards could not read it, so jobs leave it out until the database is reopened.
+    pub(crate) damaged: AtomicBool,
     /// See [`TableHandle::max_version`].
     max_version: AtomicU64,
     /// The value files of its values that lie apart.
@@ -533,6 +535,7 @@ impl Tables {
             opened: LazyArc::new(),
             touched: AtomicBool::new(false),
             released: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
             max_version: AtomicU64::new(part.meta.max_version.0),
             shared: self.shared.clone(),
         });

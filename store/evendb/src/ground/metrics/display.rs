@@ -84,6 +84,9 @@ impl Stats {
             self.munk_loads,
             self.munk_evictions
         )?;
+        if self.damaged > 0 {
+            writeln!(f, "{} chunks or tables cannot be read", self.damaged)?;
+        }
         let checkpoint_ms = millis(self.checkpoint_nanos_total) / self.checkpoints.max(1) as f64;
         writeln!(
             f,

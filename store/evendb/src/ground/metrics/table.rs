@@ -204,6 +204,10 @@ statistics! {
         chunks: u64 = number("chunks");
         /// Chunks with at least one span in RAM.
         munks: u64 = number("munks");
+        /// Chunks, and tables of guards, that could not be read.
+        /// Background work leaves them as they are until the database is reopened, and goes on with
+        /// all others. `verify` names the files.
+        damaged: u64 = number("damaged");
         /// SSTables whose files are open.
         open_files: u64 = number("open_files");
         /// Bytes that pending checkpoints and rebalances would write if they ran now.

@@ -6,7 +6,9 @@ use crate::memory::Use;
 use crate::metrics::Stats;
 use crate::metrics::pauses::Waits;
 use crate::rebalance::{jobs, space};
-use crate::tables::file_blocks;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use crate::tables::{TableHandle, file_blocks};
 use evendb_storage::TableId;
 use std::collections::HashMap;
 
@@ -44,6 +46,9 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
             stats.munks += 1;
             stats.memory.munks += munk.bytes() as u64;
         }
+        let is_left_out = |table: &&Arc<TableHandle>| table.damaged.load(Ordering::Relaxed);
+        stats.damaged += u64::from(chunk.damaged.load(Ordering::Relaxed));
+        stats.damaged += view.funk.tables().filter(is_left_out).count() as u64;
         let runs = view.funk.runs.len() as u64;
         stats.log_runs += runs;
         stats.log_runs_most = stats.log_runs_most.max(runs);

@@ -21,6 +21,12 @@
 //! `base_units` units. If a level above the base level has data, level 0 goes to that level: newer
 //! data must never come to lie below older data.
 //!
+//! **Damage.** A table that a job could not read stays where it is, and so does what is older in its
+//! guard, which is *stuck*. Its newer runs are merged among themselves, and newer data comes to lie
+//! above it: the level counts as used. In level 0 the runs that are older than such a run go down
+//! first. Then the run itself moves without being read, to a level above all tables if there is
+//! one, because it may straddle each guard.
+//!
 //! **One job at a time** runs in a keyspace. Runs of level 0 may come beside it: they are newer
 //! than all that it takes.
 //!
@@ -64,6 +70,8 @@ pub(crate) struct Shape {
     pub(crate) level0_bytes: u64,
     /// How often seeks looked into the runs of level 0.
     pub(crate) level0_looks: u64,
+    /// The oldest run of level 0 could not be read.
+    pub(crate) level0_is_stuck: bool,
     /// `levels[i]` is level `i + 1`.
     pub(crate) levels: [Vec<GuardShape>; LEVELS - 1],
 }
@@ -71,9 +79,11 @@ pub(crate) struct Shape {
 /// A guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GuardShape {
-    /// Bytes of its runs, newest first.
+    /// Bytes of its runs, newest first; of a stuck guard those that jobs may take.
     pub(crate) runs: Vec<u64>,
-    /// About how many bytes are hidden by deletes outside its oldest run.
+    /// It has a table that could not be read.
+    pub(crate) is_stuck: bool,
+    /// About how many bytes are hidden by deletes outside the oldest of these runs.
     pub(crate) hidden: u64,
     /// How often seeks looked into runs of the guard. A job would have spared them these looks.
     pub(crate) looks: u64,
@@ -95,8 +105,11 @@ pub(crate) struct Limits {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// All runs of level 0 go to a level with guards.
+    /// All runs of level 0 go to a level with guards, or those older than each run that could not
+    /// be read.
     FromLevel0 { to: Level },
+    /// The oldest run of level 0, which could not be read, moves to a level with guards as it is.
+    Unread { to: Level },
     /// All tables of a guard go to the next level.
     Down { level: Level, guard: usize },
     /// The newest runs of a guard become one.
@@ -161,6 +174,14 @@ impl GuardShape {
         sum(self.runs.iter().copied())
     }
 
+    /// The bytes that may go down.
+    fn bytes_to_go(&self) -> u64 {
+        match self.is_stuck {
+            true => 0,
+            false => self.bytes(),
+        }
+    }
+
     /// The number of its runs above the limit.
     fn excess(&self, limits: &Limits) -> u64 {
         self.runs.len().saturating_sub(limits.runs_max()) as u64
@@ -181,7 +202,7 @@ impl Shape {
         let used = |level: &usize| {
             self.guards(*level)
                 .iter()
-                .any(|guard| !guard.runs.is_empty())
+                .any(|guard| guard.is_stuck || !guard.runs.is_empty())
         };
         (1..LAST).find(used).unwrap_or(LAST)
     }
@@ -233,7 +254,17 @@ pub(crate) fn down_from_level0(shape: &Shape, limits: &Limits) -> Job {
 
 fn level0_down(shape: &Shape, targets: &Targets) -> Job {
     let to = targets.base.min(shape.first_used());
-    Job::FromLevel0 { to: level(to) }
+    out_of_level0(level(to), shape.level0_is_stuck)
+}
+
+/// The job that takes runs of level 0 to level `to`, above which there are no tables.
+pub(crate) fn out_of_level0(to: Level, is_stuck: bool) -> Job {
+    match is_stuck {
+        true => Job::Unread {
+            to: Level((to.0 - 1).max(1)),
+        },
+        false => Job::FromLevel0 { to },
+    }
 }
 
 fn within_last(shape: &Shape, limits: &Limits) -> Option<Job> {
@@ -276,8 +307,12 @@ fn too_many_runs(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Jo
             true => share,
             false => share / CRUMB_PART,
         };
-        let (level, runs) = (level(at), guards[guard].runs.len());
-        Some(match guards[guard].bytes() >= enough {
+        let (level, own) = (level(at), &guards[guard]);
+        let runs = match own.is_stuck {
+            true => runs_to_merge(&own.runs, limits.runs_max()),
+            false => own.runs.len(),
+        };
+        Some(match !own.is_stuck && own.bytes() >= enough {
             true => Job::Down { level, guard },
             false => Job::Within { level, guard, runs },
         })
@@ -287,7 +322,7 @@ fn too_many_runs(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Jo
 fn too_many_bytes(shape: &Shape, targets: &Targets) -> Option<Job> {
     let levels = (targets.base..LAST).rev();
     down_from(shape, levels, |at| {
-        shape.level_bytes(at) > targets.bytes[at]
+        sum(shape.guards(at).iter().map(GuardShape::bytes_to_go)) > targets.bytes[at]
     })
 }
 
@@ -319,16 +354,16 @@ fn paid_by_seeks(shape: &Shape, limits: &Limits, targets: &Targets) -> Option<Jo
     }
     (1..=LAST).find_map(|at| {
         let guards = shape.guards(at);
-        let is_last = at == LAST;
+        let stays = |guard: &GuardShape| at == LAST || guard.is_stuck;
         let guard = most(guards, |guard| {
-            let spares = guard.runs.len() > usize::from(is_last);
+            let spares = guard.runs.len() > usize::from(stays(guard));
             match spares && are_due(guard.looks, guard.bytes()) {
                 true => guard.looks,
                 false => 0,
             }
         })?;
         let (level, runs) = (level(at), guards[guard].runs.len());
-        Some(match is_last {
+        Some(match stays(&guards[guard]) {
             true => Job::Within { level, guard, runs },
             false => Job::Down { level, guard },
         })
@@ -342,7 +377,7 @@ fn down_from(
     is_due: impl Fn(usize) -> bool,
 ) -> Option<Job> {
     levels.find_map(|at| {
-        let guard = most(shape.guards(at), GuardShape::bytes).filter(|_| is_due(at))?;
+        let guard = most(shape.guards(at), GuardShape::bytes_to_go).filter(|_| is_due(at))?;
         let level = level(at);
         Some(Job::Down { level, guard })
     })

@@ -14,6 +14,7 @@ fn limits(max_files_per_guard: usize) -> Limits {
 fn guard(runs: &[u64]) -> GuardShape {
     GuardShape {
         runs: runs.to_vec(),
+        is_stuck: false,
         hidden: 0,
         looks: 0,
     }
@@ -25,6 +26,7 @@ fn shape(level0_runs: usize, levels: &[(u8, &[GuardShape])]) -> Shape {
         level0_runs,
         level0_bytes: 10 * level0_runs as u64,
         level0_looks: 0,
+        level0_is_stuck: false,
         levels: std::array::from_fn(|_| vec![guard(&[])]),
     };
     for (level, guards) in levels {

@@ -20,6 +20,7 @@ use super::picker::{GuardShape, Job, Limits, Shape};
 use super::tree::{Fragment, Guard, Guards, Tree, TreeEdit};
 use crate::manifest::{Age, Level};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 use crate::tables::TableHandle;
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
@@ -38,7 +39,8 @@ pub(crate) struct Plan {
     /// Tables that are moved unchanged to their new place in the order, sorted. Such a table
     /// overlaps no other table of the job, straddles no guard of its new level, and has no deletes,
     /// because deletes may be useless there. So keys that come in ascending order are not written
-    /// again. If a guard is merged in place, crumbs ([`Limits::crumb_bytes`]) are not moved but
+    /// again. A run that could not be read is moved, too, whatever it straddles: nothing else moves
+    /// then. If a guard is merged in place, crumbs ([`Limits::crumb_bytes`]) are not moved but
     /// rewritten: otherwise data that comes in small pieces would stay in small tables.
     pub(crate) moved: Vec<Fragment>,
 }
@@ -50,15 +52,20 @@ pub(crate) fn shape(tree: &Tree, level0: &[Arc<TableHandle>]) -> Shape {
     let bytes = |meta: &TableMeta| meta.len.saturating_add(hidden(meta.deletes));
     let run_bytes = |run: &[Fragment]| sum(run.iter().map(|own| bytes(own.meta())));
     let run_hidden = |run: &[Fragment]| hidden(sum(run.iter().map(|own| own.meta().deletes)));
-    let guard_shape = |guard: &Arc<Guard>| GuardShape {
-        runs: guard.runs().map(run_bytes).collect(),
-        hidden: sum(guard.runs().rev().skip(1).map(run_hidden)),
-        looks: guard.looks.count(),
+    let guard_shape = |guard: &Arc<Guard>| {
+        let hidden: Vec<u64> = guard.free_runs().map(run_hidden).collect();
+        GuardShape {
+            runs: guard.free_runs().map(run_bytes).collect(),
+            is_stuck: guard.is_stuck(),
+            hidden: sum(hidden.iter().rev().skip(1).copied()),
+            looks: guard.looks.count(),
+        }
     };
     Shape {
         level0_runs: runs_of_log(level0).count(),
         level0_bytes: sum(level0.iter().map(|table| bytes(&table.part.meta))),
         level0_looks: tree.level0_looks(),
+        level0_is_stuck: is_stuck(level0),
         levels: std::array::from_fn(|at| {
             let guards = tree.guards(Level(at as u8 + 1)).all();
             guards.iter().map(guard_shape).collect()
@@ -73,6 +80,40 @@ pub(crate) fn runs_of_log(
 ) -> impl Iterator<Item = &[Arc<TableHandle>]> {
     let checkpoint = |table: &Arc<TableHandle>| table.part.checkpoint;
     level0.chunk_by(move |a, b| checkpoint(a) > 0 && checkpoint(a) == checkpoint(b))
+}
+
+fn is_damaged(run: &[Arc<TableHandle>]) -> bool {
+    let mut tables = run.iter();
+    tables.any(|table| table.damaged.load(Ordering::Relaxed))
+}
+
+/// Whether the oldest run of level 0 could not be read.
+fn is_stuck(level0: &[Arc<TableHandle>]) -> bool {
+    runs_of_log(level0).last().is_some_and(is_damaged)
+}
+
+/// The runs of level 0 that are older than each run that could not be read, newest first.
+fn free_runs_of_log(level0: &[Arc<TableHandle>]) -> Vec<&[Arc<TableHandle>]> {
+    let mut runs: Vec<_> = runs_of_log(level0).collect();
+    let free = runs.iter().rposition(|run| is_damaged(run));
+    runs.split_off(free.map_or(0, |at| at + 1))
+}
+
+/// The bytes of the tables that a job takes, which was picked for this tree and these runs. It
+/// writes no more than that.
+pub(crate) fn bytes_of_job(tree: &Tree, level0: &[Arc<TableHandle>], job: Job) -> u64 {
+    let guard_of = |level, guard: usize| &tree.guards(level).all()[guard];
+    let lens =
+        |runs: &mut dyn Iterator<Item = &[Fragment]>| sum(runs.flatten().map(|own| own.meta().len));
+    match job {
+        Job::FromLevel0 { .. } => {
+            let tables = free_runs_of_log(level0).into_iter().flatten();
+            sum(tables.map(|table| table.part.meta.len))
+        }
+        Job::Unread { .. } => 0,
+        Job::Down { level, guard } => lens(&mut guard_of(level, guard).runs()),
+        Job::Within { level, guard, runs } => lens(&mut guard_of(level, guard).runs().take(runs)),
+    }
 }
 
 /// The average bytes of a put, key and value.
@@ -103,7 +144,18 @@ impl Plan {
             fragments
         };
         let (from, to, runs): (_, _, Vec<Vec<_>>) = match job {
-            Job::FromLevel0 { to } => (Level(0), to, runs_of_log(level0).map(of_log).collect()),
+            Job::FromLevel0 { to } => {
+                let runs = free_runs_of_log(level0).into_iter();
+                (Level(0), to, runs.map(of_log).collect())
+            }
+            Job::Unread { to } => {
+                return Plan {
+                    from: Level(0),
+                    to,
+                    runs: Vec::new(),
+                    moved: runs_of_log(level0).last().map(of_log).unwrap_or_default(),
+                };
+            }
             Job::Down { level, guard } => {
                 let runs = in_guard(level, guard).map(<[_]>::to_vec);
                 (level, Level(level.0 + 1), runs.collect())
@@ -183,11 +235,6 @@ impl Plan {
         let min = self.tables().map(|own| &*own.meta().min_key).min()?;
         let max = self.tables().map(|own| &*own.meta().max_key).max()?;
         Some((min, max))
-    }
-
-    /// The bytes of the tables that are rewritten.
-    pub(crate) fn bytes(&self) -> u64 {
-        sum(self.runs.iter().flatten().map(|own| own.meta().len))
     }
 
     /// The greatest age of its tables. Of level 0: the age 0.

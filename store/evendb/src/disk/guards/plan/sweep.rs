@@ -5,14 +5,15 @@
 //!   level 0 -> the first level with tables -> ... level by level, guard by guard ...
 //!           -> the last level -> each guard merged
 //! ```
-//! Level 0 goes down once. A level is begun when the level above it is done, so a guard goes down
-//! once. So the sweep ends, however much is written meanwhile. Deletes and old versions that a
-//! reader still needs stay.
+//! Level 0 goes down once; where a run of it could not be read, in steps. A level is begun when the
+//! level above it is done, so a guard goes down once. So the sweep ends, however much is written
+//! meanwhile. Deletes and old versions that a reader still needs stay.
 //!
 //! A sweep belongs to one thread. Other jobs may be done between two of its steps. Not here: doing
 //! the jobs.
 
-use crate::guards::picker::{Job, LAST};
+use super::is_stuck;
+use crate::guards::picker::{Job, LAST, out_of_level0};
 use crate::guards::tree::{Guard, Tree};
 use crate::manifest::{LEVELS, Level};
 use crate::sync::Arc;
@@ -45,10 +46,10 @@ impl Sweep {
     /// that it returns counts as done.
     pub(crate) fn next(&mut self, tree: &Tree, level0: &[Arc<TableHandle>]) -> Option<Job> {
         if self.level == 0 {
-            self.level = 1;
             if level0.iter().any(|table| self.touches(&table.part.meta)) {
-                return Some(level0_down(tree));
+                return Some(level0_down(tree, level0));
             }
+            self.level = 1;
         }
         while self.level < LEVELS {
             if let Some(job) = self.next_of_level(tree) {
@@ -66,10 +67,10 @@ impl Sweep {
         let mut due = all.zip(0..).filter(|(guard, _)| self.is_due(guard));
         let (own, guard) = due.find(|(guard, _)| !self.taken.contains(&guard.low))?;
         self.taken.insert(own.low.clone());
-        let runs = own.runs().count();
-        Some(match self.level {
-            LAST => Job::Within { level, guard, runs },
-            _ => Job::Down { level, guard },
+        let runs = own.free_runs().count();
+        Some(match self.level == LAST || own.is_stuck() {
+            true => Job::Within { level, guard, runs },
+            false => Job::Down { level, guard },
         })
     }
 
@@ -78,19 +79,21 @@ impl Sweep {
         let mut all = guard.fragments.iter().map(|fragment| fragment.meta());
         let touches = all.clone().any(|meta| self.touches(meta));
         let mut has_deletes = || all.any(|meta| meta.deletes > 0);
-        touches && (self.level < LAST || guard.runs().nth(1).is_some() || has_deletes())
+        let is_several = || guard.free_runs().nth(1).is_some();
+        touches
+            && match guard.is_stuck() {
+                true => is_several(),
+                false => self.level < LAST || is_several() || has_deletes(),
+            }
     }
 
     fn touches(&self, meta: &TableMeta) -> bool {
-        let begins_before = |high: &Vec<u8>| meta.min_key < *high;
-        meta.max_key >= self.low && self.high.as_ref().is_none_or(begins_before)
+        meta.overlaps(&self.low, self.high.as_deref())
     }
 }
 
 /// Level 0 goes to the first level with tables: nothing may come to lie below what is older.
-fn level0_down(tree: &Tree) -> Job {
+fn level0_down(tree: &Tree, level0: &[Arc<TableHandle>]) -> Job {
     let used = tree.fragments().next().map(|(level, _)| level);
-    Job::FromLevel0 {
-        to: used.unwrap_or(Level(LAST as u8)),
-    }
+    out_of_level0(used.unwrap_or(Level(LAST as u8)), is_stuck(level0))
 }

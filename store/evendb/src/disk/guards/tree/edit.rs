@@ -2,6 +2,7 @@
 
 use crate::manifest::{Age, GuardKey, Level};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 use crate::tables::TableHandle;
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
@@ -17,6 +18,11 @@ pub(crate) struct Fragment {
 impl Fragment {
     pub(crate) fn id(&self) -> TableId {
         self.table.part.table
+    }
+
+    /// Whether a job could not read it.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.table.damaged.load(Ordering::Relaxed)
     }
 
     /// What the table says of itself.

@@ -28,6 +28,18 @@ impl Guard {
         self.fragments.chunk_by(|a, b| a.age == b.age)
     }
 
+    /// The runs that jobs may take, newest first: those above a table that could not be read. What
+    /// is older than such a table stays below it, and the table stays where it is.
+    pub(crate) fn free_runs(&self) -> impl Iterator<Item = &[Fragment]> {
+        self.runs()
+            .take_while(|run| !run.iter().any(Fragment::is_damaged))
+    }
+
+    /// Whether it has a table that could not be read, so that it cannot go down as a whole.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.fragments.iter().any(Fragment::is_damaged)
+    }
+
     fn insert(&mut self, fragment: &Fragment) -> Result<(), &'static str> {
         let before = |own: &Fragment| order(own) < order(fragment);
         let at = self.fragments.partition_point(before);

@@ -12,6 +12,10 @@
 //! if no older table meets the keys of the job (I15). The job's new tables get an age above all
 //! others, or, if they stay in their guard, the greatest age of the tables that they replace.
 //!
+//! Damage: a table that a job cannot read is marked, and the job fails. The next job is planned
+//! around it (`guards/picker`), so each such table costs one job in vain and stops no other guard's
+//! jobs. The marks are in RAM: after an opening the tables are tried again.
+//!
 //! Thread safety: the holder of the chunk's token; there is one job of a chunk at a time. Not here:
 //! which job is due (`guards/picker`), which tables it takes (`plan`), and how they are written
 //! (`compaction`).
@@ -49,6 +53,12 @@ const HIDDEN_PART: u64 = 4;
 /// The rest before this thread asks again for a token that a job holds.
 const TOKEN_REST: Duration = Duration::from_millis(1);
 
+/// All keys.
+const ALL: (&[u8], Option<&[u8]>) = (&[], None);
+
+/// The last error of a table that could not be read, in work that goes on with other tables.
+type Failure = Cell<Option<Error>>;
+
 /// The limits of the picker for a keyspace, by the options.
 pub(crate) fn limits(core: &Core, keyspace: KeyspaceId) -> Limits {
     let (guards, run_bytes) = (&core.options.advanced.guards, core.options.run_bytes());
@@ -83,21 +93,20 @@ fn level0_first(core: &Core, keyspace: KeyspaceId, funk: &Funk) -> Option<Plan> 
 
 /// Makes a range of the chunk as small as it can be, and returns whether anything was written: all
 /// of it goes to the last level, and each guard there is written again if that leaves fewer
-/// records. The caller has the token.
+/// records. The error of a table that cannot be read comes when all else is done. The caller has
+/// the token.
 pub(crate) fn compact(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
     (low, high): (&[u8], Option<&[u8]>),
 ) -> Result<bool> {
+    let failure = Failure::new(None);
     let range = (low.to_vec(), high.map(<[u8]>::to_vec));
-    let mut worked = sweep(context, keyspace, chunk, range.0, range.1)?;
+    let mut worked = sweep(context, keyspace, chunk, range, &failure)?;
     let is_filtered = keyspace.filter.lock().is_some();
     let view = chunk.view.load_full();
-    let meets = |own: &Fragment| {
-        let meta = own.meta();
-        *meta.max_key >= *low && high.is_none_or(|high| *meta.min_key < *high)
-    };
+    let meets = |own: &Fragment| own.meta().overlaps(low, high);
     let spent = SpentCovers::of(context.core, &view);
     let is_hidden = |own: &Fragment| {
         spent
@@ -107,28 +116,47 @@ pub(crate) fn compact(
     let is_due = |guard: &Guard| {
         let is_asked = guard.fragments.iter().any(meets);
         let is_hidden = guard.fragments.iter().any(is_hidden);
-        let shrinks = || {
-            let shrinks = compaction::would_shrink(context, keyspace, &view, guard);
-            shrinks.inspect_err(|error| note_damage(chunk, error))
-        };
+        let shrinks = || compaction::would_shrink(context, keyspace, &view, guard);
         Ok(is_asked && (is_filtered || is_hidden || shrinks()?))
     };
-    worked |= rewrite_guards(context, keyspace, chunk, &is_due)?;
+    worked |= rewrite_guards(context, keyspace, chunk, &is_due, &failure)?;
     worked |= covered_tables::drop_covered(context, keyspace, chunk)?;
-    Ok(worked)
+    failure.take().map_or(Ok(worked), Err)
 }
 
-/// Writes each guard of the last level again that is due. Each is asked for once.
+/// An error if jobs leave out tables with keys of the range, because one could not read them.
+pub(crate) fn check_none_left_out(chunk: &Chunk, range: (&[u8], Option<&[u8]>)) -> Result<()> {
+    match left_out(chunk, range) {
+        0 => Ok(()),
+        tables => {
+            let what = format!("{tables} tables are left as they are: they could not be read");
+            Err(Error::new(ErrorKind::Corruption, what))
+        }
+    }
+}
+
+/// The number of tables with keys of the range that jobs leave out, because one could not read
+/// them.
+fn left_out(chunk: &Chunk, (low, high): (&[u8], Option<&[u8]>)) -> usize {
+    let view = chunk.view.load_full();
+    let tables = view.funk.tables().filter(|table| {
+        table.damaged.load(Ordering::Relaxed) && table.part.meta.overlaps(low, high)
+    });
+    tables.count()
+}
+
+/// Writes each guard of the last level again that is due and can be read. Each is asked for once.
 fn rewrite_guards(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
     is_due: &dyn Fn(&Guard) -> Result<bool>,
+    failure: &Failure,
 ) -> Result<bool> {
     let mut worked = false;
     let asked = RefCell::new(HashSet::new());
     loop {
-        let failure = Cell::new(None);
+        let fatal = Cell::new(None);
         let next = |funk: &Funk, tree: &Tree| {
             if let Some(plan) = level0_first(context.core, keyspace.id, funk) {
                 return Some(plan);
@@ -137,15 +165,19 @@ fn rewrite_guards(
             let guard = guards.find(|guard| {
                 let is_new = asked.borrow_mut().insert(guard.low.clone());
                 is_new
+                    && !guard.is_stuck()
                     && is_due(guard).unwrap_or_else(|error| {
-                        failure.set(Some(error));
+                        match guard.is_stuck() {
+                            true => failure.set(Some(error)),
+                            false => fatal.set(Some(error)),
+                        }
                         false
                     })
             })?;
             Some(Plan::rewriting(Level::LAST, guard))
         };
-        let done = run_one(context, keyspace, chunk, &next)?;
-        if let Some(error) = failure.take() {
+        let done = run_past_damage(context, keyspace, chunk, &next, failure)?;
+        if let Some(error) = fatal.take() {
             return Err(error);
         }
         if !done {
@@ -156,14 +188,19 @@ fn rewrite_guards(
     }
 }
 
-/// Bytes that the next job would read, if one is due.
+/// The most bytes that the next job would read, if one is due.
 pub(crate) fn debt(core: &Core, keyspace: KeyspaceId, view: &View) -> u64 {
-    let plan = next_plan(core, keyspace, &view.funk);
-    plan.map_or(0, |plan| plan.bytes().max(1))
+    let Some(tree) = &view.funk.tree else {
+        return 0;
+    };
+    let level0 = level0(&view.funk);
+    let job = picker::pick(&plan::shape(tree, &level0), &limits(core, keyspace));
+    job.map_or(0, |job| plan::bytes_of_job(tree, &level0, job).max(1))
 }
 
 /// Does the next job of the chunk, if one is due, and drops what may go unread. Returns whether it
-/// did anything; then it may be asked again. The caller has the token.
+/// did anything; then it may be asked again. After the error of a table that cannot be read, too:
+/// the chunk is looked at again. The caller has the token.
 pub(crate) fn maintain(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
@@ -173,9 +210,13 @@ pub(crate) fn maintain(
     let mut worked = covered_tables::drop_covered(context, keyspace, chunk)?;
     worked |= expired_tables::drop_expired(context, keyspace, chunk)?;
     let view = chunk.view.load_full();
-    if hides_much(core, &view) && apply_covers(context, keyspace, chunk, &view)? {
+    let failure = Failure::new(None);
+    if hides_much(core, &view) && apply_covers(context, keyspace, chunk, &view, &failure)? {
         covered_tables::drop_covered_since(context, keyspace, chunk, Some(&view))?;
-        return Ok(true);
+        return failure.take().map_or(Ok(true), Err);
+    }
+    if let Some(error) = failure.take() {
+        return Err(error);
     }
     let next = |funk: &Funk, tree: &Tree| {
         let due = next_plan(core, keyspace.id, funk);
@@ -193,8 +234,9 @@ fn moving_values(core: &Core, keyspace: KeyspaceId, funk: &Funk, tree: &Tree) ->
     }
     let names_one =
         |table: &Arc<TableHandle>| values.is_one_to_be_emptied(&table.part.meta.value_files);
-    let names_one_of =
-        |guard: &&Arc<Guard>| guard.fragments.iter().any(|own| names_one(&own.table));
+    let names_one_of = |guard: &&Arc<Guard>| {
+        !guard.is_stuck() && guard.fragments.iter().any(|own| names_one(&own.table))
+    };
     let mut guards = Tree::guarded_levels().filter_map(|level| {
         let guard = tree.guards(level).all().iter().find(names_one_of)?;
         Some(Plan::rewriting(level, guard))
@@ -230,8 +272,11 @@ fn run_one(
         tree,
         plan: &plan,
     };
-    let compacted = compaction::compact(context, keyspace, &from)
-        .inspect_err(|error| note_damage(chunk, error))?;
+    let compacted = compaction::compact(context, keyspace, &from).inspect_err(|error| {
+        if note_damage(&plan, error) {
+            context.work.push_maintenance(chunk);
+        }
+    })?;
     publish::publish(context, keyspace, chunk, &plan, &compacted)
         .inspect_err(|_| remove_tables(context, &compacted.parts))?;
     core.metrics.rebalances.add(1);
@@ -245,11 +290,35 @@ fn run_one(
     Ok(true)
 }
 
-/// A job that cannot read a table marks the chunk, so that it is not tried again and again.
-fn note_damage(chunk: &Chunk, error: &Error) {
-    if error.kind() == ErrorKind::Corruption {
-        chunk.note_damage_of_job();
+/// [`run_one`]; when tables turn out that cannot be read, the next plan, which leaves them out, is
+/// done instead, and the error is noted.
+fn run_past_damage(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    next: &dyn Fn(&Funk, &Tree) -> Option<Plan>,
+    failure: &Failure,
+) -> Result<bool> {
+    loop {
+        let before = left_out(chunk, ALL);
+        match run_one(context, keyspace, chunk, next) {
+            Err(error) if left_out(chunk, ALL) > before => failure.set(Some(error)),
+            done => return done,
+        }
     }
+}
+
+/// After a job that failed: returns whether it was because of tables that it could not read. Its
+/// sources have marked these. Where damage is none of a table's own bytes, all tables of the plan
+/// are marked, so that the job is not tried again and again.
+fn note_damage(plan: &Plan, error: &Error) -> bool {
+    let mut rewritten = plan.runs.iter().flatten();
+    if error.kind() == ErrorKind::Corruption && !rewritten.clone().any(Fragment::is_damaged) {
+        for own in rewritten.clone() {
+            own.table.damaged.store(true, Ordering::Relaxed);
+        }
+    }
+    rewritten.any(Fragment::is_damaged)
 }
 
 /// Whether spent range deletions hide a large part of the chunk, or are many.
@@ -294,38 +363,38 @@ impl SpentCovers {
 
     /// Whether they may hide records of a table.
     fn may_hide_some_of(&self, own: &Fragment) -> bool {
-        let meta = own.meta();
-        let begins_before = |high: &Vec<u8>| meta.min_key < *high;
-        meta.max_key >= self.low
-            && self.high.as_ref().is_none_or(begins_before)
+        own.meta().overlaps(&self.low, self.high.as_deref())
             && covered_tables::cleared_to(&own.table) < self.newest
     }
 }
 
 /// Rewrites what spent range deletions may hide records of: all of their ranges goes to the last
 /// level, where each guard is written again, unless that was done since. Returns whether anything
-/// was done.
+/// was done. It is tried once for the spent range deletions of a checkpoint: what is left then are
+/// those that hide records of a table that cannot be read, or that a snapshot needs in part, and
+/// it would be left again.
 fn apply_covers(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
     view: &View,
+    failure: &Failure,
 ) -> Result<bool> {
-    let Some(spent) = SpentCovers::of(context.core, view) else {
+    let spent = SpentCovers::of(context.core, view);
+    let swept_to = chunk.swept_to.load(Ordering::Relaxed);
+    let Some(spent) = spent.filter(|spent| spent.newest > swept_to) else {
         return Ok(false);
     };
-    let swept = sweep(
-        context,
-        keyspace,
-        chunk,
-        spent.low.clone(),
-        spent.high.clone(),
-    )?;
+    let range = (spent.low.clone(), spent.high.clone());
+    let swept = sweep(context, keyspace, chunk, range, failure)?;
     let is_due = |guard: &Guard| {
         let mut fragments = guard.fragments.iter();
         Ok(fragments.any(|own| spent.may_hide_some_of(own)))
     };
-    Ok(rewrite_guards(context, keyspace, chunk, &is_due)? || swept)
+    let rewritten = rewrite_guards(context, keyspace, chunk, &is_due, failure)?;
+    // Relaxed: only the holder of the token reads it.
+    chunk.swept_to.store(spent.newest, Ordering::Relaxed);
+    Ok(rewritten || swept)
 }
 
 /// The bytes of the runs of level 0 that should have gone down, and the most that there may be of
@@ -353,7 +422,7 @@ pub(crate) fn relieve_level0(context: &JobContext<'_>) -> Result<()> {
             let funk = chunk.view.load_full().funk.clone();
             funk.is_guarded() && funk.has_sorted_runs(stop)
         };
-        while is_full() && !chunk.damaged.load(Ordering::Relaxed) {
+        while is_full() {
             context.core.health.check_healthy()?;
             let Some(keyspace) = context.catalog.keyspace_of(&chunk) else {
                 break;
@@ -366,9 +435,11 @@ pub(crate) fn relieve_level0(context: &JobContext<'_>) -> Result<()> {
             if chunk.latch.lock().retired {
                 break;
             }
+            let before = left_out(&chunk, ALL);
             match maintain(context, &keyspace, &chunk) {
-                // A full disk, a table that cannot be read, a dropped keyspace: the checkpoint goes
-                // on without it.
+                // The next job leaves out what this one could not read.
+                Err(_) if left_out(&chunk, ALL) > before => {}
+                // A full disk, a dropped keyspace: the checkpoint goes on without it.
                 Err(_) if context.core.health.failure().is_none() => break,
                 worked => {
                     if !worked? {
@@ -381,18 +452,18 @@ pub(crate) fn relieve_level0(context: &JobContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Brings all records from `low` to below `high` to the last level, and merges them there with one
-/// run in each guard. Records that come meanwhile are left. The caller has the token.
+/// Brings all records of a range to the last level, and merges them there with one run in each
+/// guard. Records that come meanwhile are left. The caller has the token.
 fn sweep(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
-    low: Vec<u8>,
-    high: Option<Vec<u8>>,
+    range: (Vec<u8>, Option<Vec<u8>>),
+    failure: &Failure,
 ) -> Result<bool> {
     let core = context.core;
     let begun_at = chunk.view.load_full().funk.run_end;
-    let sweep = RefCell::new(Sweep::new(low, high));
+    let sweep = RefCell::new(Sweep::new(range.0, range.1));
     let next = |funk: &Funk, tree: &Tree| {
         if let Some(plan) = level0_first(core, keyspace.id, funk) {
             return Some(plan);
@@ -422,7 +493,7 @@ fn sweep(
         Some(Plan::of(tree, &early, job, &limits(core, keyspace.id)))
     };
     let mut worked = false;
-    while run_one(context, keyspace, chunk, &next)? {
+    while run_past_damage(context, keyspace, chunk, &next, failure)? {
         context.core.health.check_healthy()?;
         worked = true;
     }

@@ -35,7 +35,7 @@ use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
 use std::collections::HashSet;
 
-/// A chunk with more pieces than this gets no estimate: it is rewritten.
+/// A chunk with more spent pieces than this gets no estimate: it is rewritten.
 pub(crate) const PIECES_MAX: usize = 256;
 
 /// The tables that may go unread, and the deletions' limit.
@@ -50,10 +50,9 @@ struct Plan {
 impl Plan {
     /// Whether a table is left that may have records for the stretch's range deletions to hide.
     fn is_needed(&self, stretch: &Stretch<'_>) -> bool {
-        let (low, high) = (stretch.low, stretch.high);
         let newest = stretch.newest_up_to(self.limit).map_or(0, checkpoint_of);
         let mut left = self.left.iter().filter(|(_, cleared)| *cleared < newest);
-        left.any(|(meta, _)| *meta.max_key >= *low && high.is_none_or(|high| *meta.min_key < *high))
+        left.any(|(meta, _)| meta.overlaps(stretch.low, stretch.high))
     }
 }
 
@@ -199,20 +198,23 @@ pub(crate) fn hidden_if_unread(view: &View) -> u64 {
 }
 
 fn hidden_by(view: &View, covers: &Covers, limit: Version) -> Hidden {
-    if covers.count() > PIECES_MAX {
-        return Hidden {
-            bytes: 0,
-            pieces: covers.count() as u32,
-        };
+    let spent = || {
+        let stretches = covers.stretches();
+        stretches.filter_map(|stretch| Some((stretch.newest_up_to(limit)?, stretch)))
+    };
+    // Pieces that a snapshot still needs do not count: no rewrite would remove them.
+    let pieces = spent().count();
+    let mut hidden = Hidden {
+        bytes: 0,
+        pieces: pieces as u32,
+    };
+    if pieces > PIECES_MAX {
+        return hidden;
     }
-    let mut hidden = Hidden::default();
-    for stretch in covers.stretches() {
-        let Some(newest) = stretch.newest_up_to(limit) else {
-            continue;
-        };
-        hidden.pieces += 1;
+    for (newest, stretch) in spent() {
         for table in view.funk.tables() {
-            if cleared_to(table) >= checkpoint_of(newest) {
+            let is_left_out = table.damaged.load(Ordering::Relaxed);
+            if is_left_out || cleared_to(table) >= checkpoint_of(newest) {
                 continue;
             }
             let meta = &table.part.meta;

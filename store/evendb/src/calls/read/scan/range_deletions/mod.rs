@@ -100,11 +100,8 @@ fn below(view: &View, stretch: &Stretch<'_>, at: Version, in_ram: bool) -> Optio
         return None;
     }
     let tables = || view.funk.tables().map(|table| &table.part.meta);
-    let is_newer_there = tables().any(|meta| {
-        meta.max_version >= hidden_below
-            && *meta.max_key >= *stretch.low
-            && stretch.high.is_none_or(|high| *meta.min_key < *high)
-    });
+    let is_newer_there = tables()
+        .any(|meta| meta.max_version >= hidden_below && meta.overlaps(stretch.low, stretch.high));
     if !is_newer_there {
         return Some(Below::Nothing);
     }

@@ -32,7 +32,6 @@ use crate::read::tables::{Direction, chain_index};
 use crate::sync::{Arc, reclaim};
 use crate::tables::TableHandle;
 use evendb_storage::codec::successor;
-use evendb_storage::table::TableMeta;
 use evendb_storage::{TableId, Version};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -183,9 +182,12 @@ impl Ahead {
             Direction::Forward => (from.as_deref(), to),
             Direction::Backward => (to, from.as_deref()),
         };
+        let overlaps = |table: &Arc<TableHandle>, low: Option<&[u8]>, high| {
+            table.part.meta.overlaps(low.unwrap_or_default(), high)
+        };
         let runs = || {
             let runs = funk.runs.iter().map(|run| &run.table);
-            runs.filter(|table| overlaps(&table.part.meta, low, high))
+            runs.filter(|table| overlaps(table, low, high))
         };
         let mut below: SmallVec<[&Arc<TableHandle>; 1]> = SmallVec::new();
         let mut behind: SmallVec<[&Arc<TableHandle>; TABLES_AHEAD]> = SmallVec::new();
@@ -194,7 +196,7 @@ impl Ahead {
                 continue;
             };
             let table = chain.get(first);
-            if let Some(table) = table.filter(|table| overlaps(&table.part.meta, low, high)) {
+            if let Some(table) = table.filter(|table| overlaps(table, low, high)) {
                 below.push(table);
                 behind.extend(tables_behind(chain, first, direction));
             }
@@ -234,7 +236,7 @@ impl Ahead {
         };
         let mut asked = 0;
         for table in below.into_iter().chain(runs()) {
-            if overlaps(&table.part.meta, low, high) {
+            if overlaps(table, low, high) {
                 asked += table.open()?.will_need_between(low, high);
             }
         }
@@ -254,11 +256,6 @@ impl Ahead {
         table.will_open_for_scan();
         true
     }
-}
-
-/// Whether a table has keys from `low` to below `high`.
-fn overlaps(meta: &TableMeta, low: Option<&[u8]>, high: Option<&[u8]>) -> bool {
-    low.is_none_or(|low| *meta.max_key >= *low) && high.is_none_or(|high| *meta.min_key < *high)
 }
 
 /// The tables of a chain that come after one.

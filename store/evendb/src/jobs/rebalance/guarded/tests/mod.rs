@@ -454,7 +454,8 @@ fn a_chunk_that_an_ingest_has_replaced_is_not_relieved() {
     assert_eq!(shown(keyspace), 102);
 }
 
-/// A table that cannot be read marks the chunk, also if it is only looked at.
+/// Tables that cannot be read are marked, also if they are only looked at: all by one call, and the
+/// next call tries none of them.
 #[test]
 fn a_damaged_table_that_a_compaction_looks_at_is_noted() {
     let vfs = SimVfs::new(1);
@@ -477,7 +478,19 @@ fn a_damaged_table_that_a_compaction_looks_at_is_noted() {
     let keyspace = db.default_keyspace();
     let error = db.compact().expect_err("it cannot read them");
     assert_eq!(error.kind(), crate::ErrorKind::Corruption, "{error}");
-    assert!(chunk(keyspace).damaged.load(Ordering::Relaxed));
+    let marked = || {
+        let view = view(keyspace);
+        let all = view.funk.tables();
+        let damaged = all.filter(|table| table.damaged.load(Ordering::Relaxed));
+        damaged.count()
+    };
+    let in_files = vfs.file_names(dir).into_iter();
+    let in_files = in_files.filter(|name| name.ends_with(".sst")).count();
+    assert!(in_files > 1 && marked() == in_files, "{in_files}");
+    assert!(!chunk(keyspace).damaged.load(Ordering::Relaxed));
+    let changes = vfs.op_count();
+    db.compact().expect_err("it tells what is left out");
+    assert_eq!((marked(), vfs.op_count()), (in_files, changes));
 }
 
 /// Values that are read no more lie in one file with values that stay. The records of the latter
