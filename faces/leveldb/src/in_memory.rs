@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The disk is the simulated one by which the store is tested. It lives as long as its handle or a
-//! database that was opened with it, whichever ends later. A database that was closed can be opened
-//! again from it. Each database has its lock there, as on a real disk. Any number of threads may use
-//! it; one lock guards it, so it is slower than a real disk's cache.
+//! database that was opened with it, and goes with the last of them. A database that was closed can
+//! be opened again from it. Each database has its lock there, as on a real disk. Any number of
+//! threads may use it; one lock guards it, so it is slower than a real disk's cache.
 //!
 //! Not here: files of the program's own. The C++ environment keeps those by itself
 //! (`cpp/memory.cc`).

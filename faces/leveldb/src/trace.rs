@@ -7,11 +7,12 @@
 //!                                  database's path
 //! ```
 //!
-//! Programs open several databases, and open one again; no trace is ever overwritten. A trace begins
-//! when the database is open, and ends when it is closed: the calls of the program with their keys,
-//! without values, up to 4 GiB. If the process is killed, the trace ends with what was written of it.
+//! Programs open several databases, and open one again; no trace is ever overwritten. A trace
+//! begins when the database is open, and ends when it is closed: the calls of the program with
+//! their keys, without values, up to 4 GiB. If the process is killed, the trace ends with what was
+//! written of it.
 //!
-//! An opening fails if its trace cannot be made: whoever sets the variable wants the trace.
+//! An opening fails if its trace cannot be made: a user who sets the variable wants the trace.
 
 use crate::error::{Code, Error, Result};
 use evendb::{Db, ErrorKind, Trace, TraceOptions};

@@ -174,9 +174,9 @@ fn check_traces(program: &Path, libraries: &OsStr) {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     names.sort();
-    // On the disk: one of the first database, one of the program's own classes, one of the layout.
-    // In memory: two openings.
-    let expected: Vec<OsString> = (1..=5).map(|n| format!("db-{n}.trace").into()).collect();
+    // On the disk: the first database, one with the program's own classes, one that is left behind,
+    // one before and one after a fork, one with a layout. In memory: two openings.
+    let expected: Vec<OsString> = (1..=8).map(|n| format!("db-{n}.trace").into()).collect();
     assert_eq!(names, expected);
     let first = std::fs::read(traces.join("db-1.trace")).unwrap();
     assert!(first.len() > 100);

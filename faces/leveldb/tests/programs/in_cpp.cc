@@ -11,6 +11,9 @@ class WriteBatch;
 struct Options;
 }  // namespace leveldb
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdarg>
@@ -415,6 +418,73 @@ static void memory(const std::string& path) {
   EXPECT(env->GetFileSize("/dir/other", &size).IsNotFound());
 }
 
+// An iterator and a snapshot that are still there when the database is closed. LevelDB leaves this
+// undefined.
+static void left_behind(const std::string& path) {
+  Options options;
+  options.create_if_missing = true;
+  DB* opened;
+  EXPECT(DB::Open(options, path, &opened).ok());
+  EXPECT(opened->Put(WriteOptions(), "a", "1").ok() && opened->Put(WriteOptions(), "b", "2").ok());
+  const std::unique_ptr<Iterator> iterator(opened->NewIterator(ReadOptions()));
+  iterator->SeekToFirst();
+  EXPECT(iterator->Valid() && iterator->key() == Slice("a"));
+  opened->ReleaseSnapshot(opened->GetSnapshot());
+  delete opened;
+  // The record that it has lent stays; what needs the database fails.
+  EXPECT(iterator->Valid() && iterator->key() == Slice("a") && iterator->value() == Slice("1"));
+  iterator->SeekToLast();
+  EXPECT(!iterator->Valid() && iterator->status().IsIOError());
+  iterator->SeekToFirst();
+  EXPECT(!iterator->Valid() && iterator->status().IsIOError());
+  EXPECT(DestroyDB(path, options).ok());
+}
+
+// A child that was forked has its parent's open database: every call fails, what it has can be
+// deleted, and the parent's database stays whole.
+static void forked(const std::string& path) {
+  Options options;
+  options.create_if_missing = true;
+  DB* opened;
+  EXPECT(DB::Open(options, path, &opened).ok() && opened->Put(WriteOptions(), "a", "1").ok());
+  Iterator* iterator = opened->NewIterator(ReadOptions());
+  const Snapshot* snapshot = opened->GetSnapshot();
+  const pid_t child = fork();
+  EXPECT(child >= 0);
+  if (child == 0) {
+    std::string value;
+    EXPECT(opened->Put(WriteOptions(), "b", "2").IsIOError());
+    EXPECT(opened->Get(ReadOptions(), "a", &value).IsIOError());
+    WriteBatch batch;
+    batch.Put("c", "3");
+    EXPECT(opened->Write(WriteOptions(), &batch).IsIOError());
+    iterator->SeekToFirst();
+    EXPECT(!iterator->Valid() && iterator->status().IsIOError());
+    DB* second;
+    EXPECT(!DB::Open(options, path, &second).ok() && !DestroyDB(path, options).ok());
+    delete iterator;
+    opened->ReleaseSnapshot(snapshot);
+    delete opened;
+    std::exit(0);
+  }
+  int ended;
+  EXPECT(waitpid(child, &ended, 0) == child && ended == 0);
+  EXPECT(opened->Put(WriteOptions(), "d", "4").ok());
+  iterator->SeekToFirst();
+  EXPECT(iterator->Valid() && iterator->key() == Slice("a"));
+  delete iterator;
+  opened->ReleaseSnapshot(snapshot);
+  delete opened;
+  options.create_if_missing = false;
+  EXPECT(DB::Open(options, path, &opened).ok());
+  std::string keys;
+  const std::unique_ptr<Iterator> all(opened->NewIterator(ReadOptions()));
+  for (all->SeekToFirst(); all->Valid(); all->Next()) keys += all->key().ToString();
+  EXPECT(keys == "ad");
+  delete opened;
+  EXPECT(DestroyDB(path, options).ok());
+}
+
 static void tables() {
   Table* table = reinterpret_cast<Table*>(1);
   EXPECT(Table::Open(Options(), nullptr, 0, &table).IsNotSupportedError() && table == nullptr);
@@ -468,6 +538,8 @@ int main(int count, char** arguments) {
   database(arguments[1]);
   own_classes(arguments[1]);
   memory(arguments[1]);
+  left_behind(arguments[1]);
+  forked(arguments[1]);
   tables();
   additions(arguments[1]);
   std::cout << "all of it" << std::endl;
