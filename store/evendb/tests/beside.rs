@@ -332,7 +332,7 @@ impl Vfs for Pausing {
 #[test]
 fn an_opening_that_is_overtaken_begins_again() {
     for layout in LAYOUTS {
-        for times in [1, 2, 100] {
+        for times in [1_u32, 2, 100] {
             let vfs = SimVfs::new(1);
             let db = on_sim(&vfs, layout, Durability::Process).open(DIR).unwrap();
             rewrite(&db, 1);
