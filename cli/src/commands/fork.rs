@@ -14,8 +14,8 @@ use crate::output;
 /// Make a fork of a database: a database of its own that shares its files
 ///
 /// The fork holds what the database holds now, and shares tables, files of large values and logs
-/// with it by hard links. So it takes no room and no time for the data, whatever its size. From then
-/// on either is written, moved or deleted without the other. Both must lie on one file system;
+/// with it by hard links. So the data takes no room and no time, whatever its size. From then on
+/// either is written, moved or deleted without the other. Both must lie on one file system;
 /// elsewhere `--copy` copies what cannot be linked. A fork is no backup: a damaged file that both
 /// share is damaged in both. A program that has the database open forks it by Db::fork, while it
 /// goes on writing.

@@ -8,7 +8,7 @@ use common::oracle::{Map, contents};
 use common::skipped::skipped;
 use common::workload::{Runner, Step, steps};
 use common::{DIR, LEVELS, inspecting, keys, on_sim, perhaps_apart, tiny};
-use evendb::inspect::{InspectOptions, verify};
+use evendb::inspect::{RepairOptions, repair, verify};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{
     Backups, Db, Durability, ErrorKind, ForkOptions, ForkSummary, KeyspaceOptions, Layout, Options,
@@ -686,7 +686,7 @@ fn forks_beside_writers_are_one_moment_and_durable() {
             each.map(|count| count.load(Ordering::SeqCst))
                 .collect::<Vec<_>>()
         };
-        let rounds = common::count_from_env("EVENDB_COPIES", 10);
+        let rounds = common::count_from_env("EVENDB_COPIES", 12);
         std::thread::scope(|scope| {
             for (writer, acknowledged) in acknowledged.iter().enumerate() {
                 let (db, stop) = (&db, &stop);
@@ -763,8 +763,49 @@ fn sealed_containers_go_with_their_last_run() {
     // The first fork still has what it was.
     let first = open(&vfs, "/forks/0");
     assert_eq!(first.get("k0500").expect("gets").expect("is")[0], 0);
-    let inspect = InspectOptions::new().vfs(Arc::new(vfs.clone()));
-    drop((db, first, inspect));
+    drop((db, first));
     assert_sound(&vfs, DIR);
     assert_sound(&vfs, "/forks/0");
+}
+
+/// The tools for closed databases know sealed containers: damage of one is named, by the file and
+/// its place, and a repair saves all else.
+#[test]
+fn damage_of_a_shared_container_is_named_and_the_rest_saved() {
+    let vfs = SimVfs::new(11);
+    let db = on_sim(&vfs, Durability::Process, 0)
+        .open(DIR)
+        .expect("opens");
+    fill(&db, 1);
+    let then = everything(&db);
+    db.fork_with(FORK, &sharing()).expect("forks");
+    db.close().expect("closes");
+    let fork = Path::new(FORK);
+    let whole = "/whole";
+    let how = RepairOptions::default();
+    let told = repair(FORK, whole, how, inspecting(&vfs)).expect("saves");
+    assert!(told.is_complete(), "{told:?}");
+    assert_eq!(everything(&open(&vfs, whole)), then);
+
+    let report = verify(FORK, inspecting(&vfs)).expect("verifies");
+    let at = report.live["CHUNK-LOGS"][0].start as usize;
+    let mut bytes = vfs.read_file(&fork.join("CHUNK-LOGS"));
+    bytes[at + 3] ^= 1;
+    vfs.remove_file(&fork.join("CHUNK-LOGS"));
+    vfs.write_file(&fork.join("CHUNK-LOGS"), bytes);
+    let report = verify(FORK, inspecting(&vfs)).expect("verifies");
+    let named = report.findings.iter();
+    let named: Vec<&str> = named.map(|found| &*found.file).collect();
+    assert!(!named.is_empty() && named.iter().all(|file| *file == "CHUNK-LOGS"));
+    let told = repair(FORK, "/saved", how, inspecting(&vfs)).expect("saves");
+    assert!(!told.is_complete(), "{told:?}");
+    let saved = everything(&open(&vfs, "/saved"))["default"].len();
+    let all = then["default"].len();
+    assert!(saved > all / 2 && saved <= all, "{saved} of {all}");
+    // Without the file, all else is there.
+    vfs.remove_file(&fork.join("CHUNK-LOGS"));
+    let report = verify(FORK, inspecting(&vfs)).expect("verifies");
+    assert!(!report.is_sound());
+    repair(FORK, "/without", how, inspecting(&vfs)).expect("saves");
+    assert_sound(&vfs, DIR);
 }

@@ -212,8 +212,8 @@ fn lives_after_power_losses() {
     }
 }
 
-/// Many forks of one moment, of which some are forks of forks and of a restored backup. All write
-/// other values of the same lengths at the same places, as their parent does.
+/// Several forks of one moment, and forks of forks. All write other values of the same lengths at
+/// the same places, as their parent does.
 fn lives_of_forks(dir: &Path) {
     let parent = on_disk().open(dir.join("parent")).unwrap();
     write(&parent, 1);
