@@ -245,7 +245,7 @@ EVENDB_API void evendb_free(evendb_db *db);
 
 /* Removes the closed database in the directory `path`, and nothing else that lies there.
  * A path where nothing is is no failure. Errors: EVENDB_LOCKED, EVENDB_IO, EVENDB_INVALID_ARGUMENT
- * for a backup, EVENDB_UNSUPPORTED for a directory with foreign files and no database. */
+ * for a backup, EVENDB_UNSUPPORTED for a directory that may be another store's. */
 EVENDB_API evendb_status evendb_destroy(const char *path, evendb_error **error);
 
 /* Makes all that was written before survive a loss of power.
@@ -381,6 +381,11 @@ EVENDB_API evendb_status evendb_contains(const evendb_keyspace *keyspace, const 
 EVENDB_API evendb_status evendb_multi_get(const evendb_keyspace *keyspace, size_t count, const void
     *const *keys, const size_t *key_sizes, evendb_value **values, evendb_error **error);
 
+/* The values of keys of several keyspaces, one for each key, as evendb_multi_get. */
+EVENDB_API evendb_status evendb_multi_get_across(const evendb_db *db, size_t count,
+    const evendb_keyspace *const *keyspaces, const void *const *keys, const size_t *key_sizes,
+    evendb_value **values, evendb_error **error);
+
 /* About how many records and bytes a range holds, without reading them. Each place may be NULL. */
 EVENDB_API evendb_status evendb_approximate_size(const evendb_keyspace *keyspace, int32_t range,
     const void *low, size_t low_size, const void *high, size_t high_size, uint64_t *records,
@@ -470,8 +475,8 @@ EVENDB_API evendb_status evendb_cursor_open(const evendb_keyspace *keyspace, int
 
 EVENDB_API void evendb_cursor_free(evendb_cursor *cursor);
 
-/* The cursor ends after `records` further records, of both ends together, and reads no more than
- * these. 0 ends it now. */
+/* The cursor ends after `records` further records, of both ends together, and reads about as much as
+ * they take. 0 ends it now. */
 EVENDB_API evendb_status evendb_cursor_limit(evendb_cursor *cursor, uint64_t records, evendb_error
     **error);
 

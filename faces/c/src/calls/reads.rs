@@ -1,7 +1,8 @@
 //! Reads of keyspaces, and values.
 
+use super::database::DbHandle;
 use crate::border::bytes::{Room, copy_into};
-use crate::border::handle::free;
+use crate::border::handle::{argument, free};
 use crate::border::range::KeyRange;
 use crate::border::{
     Bytes, ErrorPlace, Failure, Many, Place, Result, Shared, Status, call, lent, status,
@@ -170,6 +171,30 @@ extern "C" fn evendb_multi_get(
         give_all(values, count, || {
             let keys = self::keys(keys, key_sizes, count)?;
             Ok(keyspace.multi_get(&keys)?)
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_multi_get_across(
+    db: Option<&DbHandle>,
+    count: usize,
+    keyspaces: Many<Option<&Shared<Keyspace>>>,
+    keys: Many<Bytes>,
+    key_sizes: Many<usize>,
+    values: Room<*mut ValueHandle>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    call(db, error, |db| {
+        give_all(values, count, || {
+            let keyspaces = keyspaces.of(count, "keyspaces")?.iter();
+            let keys = self::keys(keys, key_sizes, count)?;
+            let pairs = keyspaces.zip(keys).map(|(keyspace, key)| {
+                let keyspace = argument(*keyspace, "keyspaces")?;
+                Ok((keyspace, key))
+            });
+            let pairs = pairs.collect::<Result<Vec<_>>>()?;
+            Ok(db.multi_get_across(&pairs)?)
         })
     })
 }

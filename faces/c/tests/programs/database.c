@@ -53,8 +53,8 @@ int main(int count, char **arguments) {
     evendb_free(db);
     OK(evendb_destroy(path, E));
     OK(evendb_destroy(path, E));
-    FILE *foreign = fopen(below(directory, "foreign"), "w");
-    CHECK(foreign != NULL && fclose(foreign) == 0);
+    FILE *foreign = fopen(below(directory, "CURRENT"), "w");
+    CHECK(foreign != NULL && fputs("MANIFEST-000001\n", foreign) > 0 && fclose(foreign) == 0);
     IS(evendb_destroy(directory, E), EVENDB_UNSUPPORTED);
     return ended();
 }

@@ -159,6 +159,7 @@ static void of_handles(void) {
     IS(evendb_get_into(NULL, T("k"), here, 1, &size, &number, E), BAD);
     IS(evendb_contains(NULL, T("k"), &number, E), BAD);
     IS(evendb_multi_get(NULL, 0, NULL, NULL, NULL, E), BAD);
+    IS(evendb_multi_get_across(NULL, 0, NULL, NULL, NULL, NULL, E), BAD);
     IS(evendb_approximate_size(NULL, EVERYTHING, &count, &bytes, E), BAD);
     IS(evendb_put(NULL, T("k"), T("v"), E), BAD);
     IS(evendb_put_with_ttl(NULL, T("k"), T("v"), 1, E), BAD);

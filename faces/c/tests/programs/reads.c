@@ -50,6 +50,17 @@ int main(int count, char **arguments) {
     CHECK(value_is(values[2], "2"));
     OK(evendb_multi_get(keyspace, 0, NULL, NULL, NULL, E));
 
+    evendb_keyspace *other;
+    OK(evendb_keyspace_open(db, "other", NULL, &other, E));
+    put(other, "b", "of the other");
+    const evendb_keyspace *keyspaces[] = {keyspace, other, other};
+    OK(evendb_multi_get_across(db, 3, keyspaces, keys, sizes, values, E));
+    CHECK(value_is(values[0], "") && value_is(values[1], "of the other") && values[2] == NULL);
+    keyspaces[1] = NULL;
+    IS(evendb_multi_get_across(db, 3, keyspaces, keys, sizes, values, E), EVENDB_INVALID_ARGUMENT);
+    CHECK(values[0] == NULL);
+    evendb_keyspace_free(other);
+
     for (int number = 0; number < 1000; number++) {
         char key[16];
         sprintf(key, "user/%04d", number);

@@ -94,7 +94,10 @@ impl Walk {
                 self.changes = open.changes;
             }
             match self.gathered.is_empty() {
-                true => self.gather(open, end),
+                // What came before a failure is not given: the next step gathers again.
+                true => self
+                    .gather(open, end)
+                    .inspect_err(|_| self.gathered.clear()),
                 false => Ok(()),
             }
         })?;
