@@ -44,6 +44,8 @@ pub struct Changes {
     readable: Lsn,
     /// Names of keyspaces by number; `None` for dropped keyspaces.
     names: HashMap<u32, Option<Arc<str>>>,
+    /// The number of renamings that `names` follow.
+    renamings: u64,
     failure: Option<Error>,
 }
 
@@ -114,6 +116,7 @@ impl Changes {
             at: position.from(),
             readable: Lsn(0),
             names: HashMap::new(),
+            renamings: 0,
             failure: None,
         };
         // An error about the first change comes now, not later.
@@ -296,17 +299,41 @@ impl Changes {
 
     /// The places of the writes whose keyspaces exist; `None` if the payload makes no sense.
     fn places_of(&mut self, payload: &[u8]) -> Option<Vec<Place>> {
-        let engine = &self.handle.engine;
+        let handle = self.handle.clone();
+        let (engine, catalog) = (&handle.engine, &handle.engine.catalog);
         let ops = payload::decode_ops(payload)?;
-        let mut places = Vec::with_capacity(ops.len());
-        for op in &ops {
-            let id = op.keyspace.0;
-            let name = self.names.entry(id).or_insert_with(|| name_of(engine, id));
-            if let Some(keyspace) = name {
-                places.push(place(payload, op, keyspace));
+        loop {
+            self.follow_renamings(engine);
+            let mut places = Vec::with_capacity(ops.len());
+            for op in &ops {
+                let id = op.keyspace.0;
+                let name = self.names.entry(id).or_insert_with(|| name_of(engine, id));
+                if let Some(keyspace) = name {
+                    places.push(place(payload, op, keyspace));
+                }
+            }
+            // Otherwise a name is from before a renaming, and another one from after it.
+            if catalog.renamings() == self.renamings {
+                return Some(places);
             }
         }
-        Some(places)
+    }
+
+    /// Looks the names up again if a keyspace was renamed. One that was dropped keeps its last
+    /// name.
+    fn follow_renamings(&mut self, engine: &Engine) {
+        let renamings = engine.catalog.renamings();
+        if renamings == self.renamings {
+            return;
+        }
+        for (id, known) in &mut self.names {
+            if known.is_some()
+                && let Some(name) = name_of(engine, *id)
+            {
+                *known = Some(name);
+            }
+        }
+        self.renamings = renamings;
     }
 }
 
@@ -364,7 +391,7 @@ fn name_of(engine: &Engine, id: u32) -> Option<Arc<str>> {
     let keyspaces = engine.catalog.lock();
     let mut all = keyspaces.values();
     let known = all.find(|keyspace| keyspace.id.0 == id)?;
-    Some(known.name.as_str().into())
+    Some(known.name().into())
 }
 
 /// Returns an error if bytes that a life should have written do not verify, and only damage can be

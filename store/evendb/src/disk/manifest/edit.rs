@@ -144,6 +144,11 @@ pub(crate) enum Change {
     DropKeyspace {
         id: KeyspaceId,
     },
+    /// Gives a keyspace another name. Two names are exchanged by two changes of one edit.
+    RenameKeyspace {
+        id: KeyspaceId,
+        name: String,
+    },
     /// Sets a property of a keyspace, or removes it.
     SetProperty {
         keyspace: KeyspaceId,
@@ -188,11 +193,8 @@ impl Change {
                 put_varint(out, 2);
                 epoch.encode(out);
             }
-            Change::CreateKeyspace { id, name } => {
-                put_varint(out, 3);
-                put_varint(out, u64::from(id.0));
-                put_slice(out, name.as_bytes());
-            }
+            Change::CreateKeyspace { id, name } => put_named(out, 3, *id, name),
+            Change::RenameKeyspace { id, name } => put_named(out, 14, *id, name),
             Change::DropKeyspace { id } => {
                 put_varint(out, 4);
                 put_varint(out, u64::from(id.0));
@@ -301,6 +303,10 @@ impl Change {
                 parts: get_parts(input)?,
                 guards: get_guards(input)?,
             },
+            14 => Change::RenameKeyspace {
+                id: keyspace(input)?,
+                name: text(input)?,
+            },
             _ => return None,
         })
     }
@@ -329,6 +335,13 @@ impl EpochRecord {
             },
         })
     }
+}
+
+/// A change of this tag, which names a keyspace.
+fn put_named(out: &mut Vec<u8>, tag: u64, id: KeyspaceId, name: &str) {
+    put_varint(out, tag);
+    put_varint(out, u64::from(id.0));
+    put_slice(out, name.as_bytes());
 }
 
 fn put_set_chunk(out: &mut Vec<u8>, chunk: &ChunkRecord) {
@@ -536,6 +549,20 @@ pub(crate) mod tests {
         ]
     }
 
+    /// Two keyspaces that exchange their names.
+    pub(crate) fn renaming_samples() -> Vec<Change> {
+        let name = |id, name: &str| (KeyspaceId(id), name.to_owned());
+        let [(one, events), (other, next)] = [name(3, "events"), name(4, "next")];
+        let create = |id, name| Change::CreateKeyspace { id, name };
+        let rename = |id, name| Change::RenameKeyspace { id, name };
+        vec![
+            create(one, events.clone()),
+            create(other, next.clone()),
+            rename(one, next),
+            rename(other, events),
+        ]
+    }
+
     /// Tables in which records expire.
     pub(crate) fn expiring_samples() -> Vec<Change> {
         let expiring = |table, place| {
@@ -584,6 +611,7 @@ pub(crate) mod tests {
             expiring_samples(),
             apart_samples(),
             guard_samples(),
+            renaming_samples(),
         ] {
             assert_eq!(decode(&encode(&changes)), Some(changes));
         }
@@ -597,6 +625,7 @@ pub(crate) mod tests {
                 expiring_samples(),
                 apart_samples(),
                 guard_samples(),
+                renaming_samples(),
             ]
             .concat(),
         );

@@ -5,3 +5,4 @@ pub(crate) mod keyspace;
 pub(crate) mod keyspace_options;
 pub(crate) mod lifecycle;
 pub(crate) mod property;
+mod renaming;
