@@ -121,6 +121,15 @@ fn of_keyspaces() -> Vec<Case> {
         ("Keyspace::remove_property", Other, |w| {
             w.keyspace.remove_property("p").unwrap()
         }),
+        ("Keyspace::approximate_len", Other, |w| {
+            done(w.keyspace.approximate_len(AB).unwrap())
+        }),
+        ("Keyspace::approximate_len_of_prefix", Other, |w| {
+            done(w.keyspace.approximate_len_of_prefix("a").unwrap())
+        }),
+        ("Keyspace::get_part", Get, |w| {
+            done(w.keyspace.get_part("a", 0..1).unwrap())
+        }),
         ("Keyspace::approximate_size", Other, |w| {
             done(w.keyspace.approximate_size(AB).unwrap())
         }),
@@ -145,6 +154,13 @@ fn of_databases() -> Vec<Case> {
         }),
         ("Db::keyspace_with", Other, |w| {
             done(w.db.keyspace_with("new", &KeyspaceOptions::new()).unwrap());
+        }),
+        ("Db::rename_keyspace", Other, |w| {
+            w.db.rename_keyspace("k", "l").unwrap()
+        }),
+        ("Db::swap_keyspaces", Other, |w| {
+            w.db.keyspace("l").unwrap();
+            w.db.swap_keyspaces("k", "l").unwrap()
         }),
         ("Db::drop_keyspace", Other, |w| {
             w.db.drop_keyspace("k").unwrap()
@@ -181,6 +197,12 @@ fn of_databases() -> Vec<Case> {
         ("Db::pop_last", Pop, |w| done(w.db.pop_last().unwrap())),
         ("Db::ingest", Ingest, |w| {
             done(w.db.ingest([("m", "1")]).unwrap())
+        }),
+        ("Db::approximate_len", Other, |w| {
+            done(w.db.approximate_len(AB).unwrap())
+        }),
+        ("Db::get_part", Get, |w| {
+            done(w.db.get_part("a", 0..1).unwrap())
         }),
         ("Db::approximate_size", Other, |w| {
             done(w.db.approximate_size(AB).unwrap())
@@ -240,6 +262,10 @@ fn of_snapshots_and_iterators() -> Vec<Case> {
         ("Snapshot::get", Get, |w| {
             done(w.db.snapshot().unwrap().get(&w.keyspace, "a").unwrap())
         }),
+        ("Snapshot::get_part", Get, |w| {
+            let snapshot = w.db.snapshot().unwrap();
+            done(snapshot.get_part(&w.keyspace, "a", 0..1).unwrap())
+        }),
         ("Snapshot::contains_key", Contains, |w| {
             w.db.snapshot()
                 .unwrap()
@@ -281,6 +307,9 @@ fn of_snapshots_and_iterators() -> Vec<Case> {
         }),
         ("Cursor::next", Scan, |w| {
             done(w.db.cursor(AB).next().unwrap().is_some())
+        }),
+        ("Cursor::fill", Scan, |w| {
+            done(w.db.cursor(AB).fill(&mut [0; 100], 9).unwrap())
         }),
         ("Cursor::next_back", Scan, |w| {
             done(w.db.cursor(AB).next_back().unwrap().is_some())
@@ -449,7 +478,7 @@ fn of_batches_and_transactions() -> Vec<Case> {
 }
 
 /// The calls that are in no trace, and the reasons.
-pub const NOT_RECORDED: [(&str, &str); 12] = [
+pub const NOT_RECORDED: [(&str, &str); 13] = [
     ("Backups::", "calls on files of backups, without a database"),
     ("Change::", "looks at a change in memory"),
     (
@@ -458,6 +487,7 @@ pub const NOT_RECORDED: [(&str, &str); 12] = [
     ),
     ("CopyOptions::", "options in memory"),
     ("ExportWriter::", "writes files of no database"),
+    ("Filled::", "looks at a buffer of the caller's"),
     ("Position::", "bytes in memory"),
     ("Trace::", "ends the trace"),
     ("TraceOptions::", "options in memory"),

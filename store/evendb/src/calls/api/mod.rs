@@ -4,6 +4,7 @@ pub(crate) mod changes;
 pub(crate) mod db;
 mod ends;
 mod keyspaces;
+mod parts;
 mod size;
 pub(crate) mod snapshot;
 pub(crate) mod traces;

@@ -175,6 +175,29 @@ impl Buffer {
         true
     }
 
+    /// The record that [`take`](Self::take) would move to, once [`look_ahead`](Self::look_ahead)
+    /// has found it.
+    #[inline]
+    pub(crate) fn ahead(&self) -> Option<(&[u8], &[u8])> {
+        let slot = self.ahead.as_ref()?;
+        Some((
+            self.owners[slot.key_owner as usize].slice(&slot.key),
+            self.owners[slot.value_owner as usize].slice(&slot.value),
+        ))
+    }
+
+    /// Whether the value of that record lies apart.
+    #[inline]
+    pub(crate) fn ahead_is_apart(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|slot| slot.is_apart)
+    }
+
+    /// The place of that value, if it is known.
+    pub(crate) fn place_ahead(&self) -> Option<Apart> {
+        let (_, value) = self.ahead()?;
+        Apart::decode(value)
+    }
+
     /// The next record that was not looked at. In a run, the record after it is fetched meanwhile.
     fn find_next(&mut self) -> Option<RecordSlot> {
         loop {
