@@ -10,8 +10,9 @@ use crate::input::{InputArguments, PairReader, Step};
 use crate::json_text::Json;
 use crate::key_types::{KeyTypes, shown};
 use crate::keys::{ColumnType, KeyEncoder, decode, push, text_of};
-use crate::size::parse_size;
-use crate::time_text::{parse_duration, parse_time};
+use crate::time_text::parse_time;
+use evendb::forms::parse_duration;
+use evendb::forms::parse_size;
 
 /// The result of reading some input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

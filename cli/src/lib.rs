@@ -35,13 +35,13 @@ use evendb_lab::standard_streams;
 use database::{foreign, key_file, open, store};
 use input::{input_stream, leveldb_files};
 use terminal::{failure, interrupt, output};
-use text::{csv, escapes, float_text, json_text, ldb_text, scan_output, size, time_text};
+use text::{csv, escapes, float_text, json_text, ldb_text, scan_output, time_text};
 use typed::{key_types, keys, values};
 
 use crate::commands::{
     advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
-    export, fork, get, import, ingest, keyspaces, merge, mixgraph, model, pop, profile, put,
-    repair, replay, restore, rotate_key, scan, size as range_size, stats, trace, verify,
+    export, fork, get, import, ingest, keyspaces, merge, mixgraph, model, options, pop, profile,
+    put, repair, replay, restore, rotate_key, scan, size as range_size, stats, trace, verify,
     verify_import,
 };
 use crate::failure::{Failure, Success};
@@ -78,6 +78,7 @@ enum Command {
     Scan(scan::Arguments),
     Size(range_size::Arguments),
     Keyspaces(keyspaces::Arguments),
+    Options(options::Arguments),
     Changes(changes::Arguments),
     Stats(stats::Arguments),
     Compact(compact::Arguments),
@@ -237,6 +238,7 @@ fn carry_out(command: Command) -> Result<Success, Failure> {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Size(arguments) => range_size::run(&arguments),
         Command::Keyspaces(arguments) => keyspaces::run(&arguments),
+        Command::Options(arguments) => options::run(&arguments),
         Command::Changes(arguments) => changes::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Compact(arguments) => compact::run(&arguments),

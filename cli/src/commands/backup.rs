@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
-use crate::size::parse_size;
+use evendb::forms::parse_size;
 
 /// Back a database up into a directory of backups
 ///

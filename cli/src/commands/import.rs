@@ -22,10 +22,11 @@ use crate::interrupt::Interrupt;
 use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument, LayoutArgument};
 use crate::output;
-use crate::size::parse_size;
 use crate::store::{Expiry, Store};
-use crate::time_text::{parse_duration, parse_time};
+use crate::time_text::parse_time;
 use crate::values::Values;
+use evendb::forms::parse_duration;
+use evendb::forms::parse_size;
 
 /// The number of bad lines that are told one by one.
 const BAD_LINES_SHOWN: u64 = 10;
@@ -74,8 +75,8 @@ pub struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     input: InputArguments,
-    /// Keep each record for this number of seconds after it is written, as 86400 or 0.5
-    #[arg(long, value_name = "SECONDS", value_parser = parse_duration, conflicts_with_all = ["until", "expires_column"])]
+    /// Keep each record for this time after it is written, as 30m, 2d, or a number of seconds
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["until", "expires_column"])]
     ttl: Option<Duration>,
     /// Keep each record until a time, in seconds since 1970 or as 2026-01-31T12:00:00Z
     #[arg(long, value_name = "SECONDS", value_parser = parse_time, conflicts_with = "expires_column", allow_hyphen_values = true)]

@@ -1,10 +1,8 @@
 //! `evendb keyspaces`: lists the keyspaces of a database, or makes one with options of its own.
 
 use std::io::Write;
-use std::time::Duration;
 
-use clap::ValueEnum;
-use evendb::{Compression, KeyspaceOptions, Layout, Merges};
+use evendb::KeyspaceOptions;
 use serde_json::json;
 
 use crate::commands::size;
@@ -12,9 +10,7 @@ use crate::failure::{Failure, Success};
 use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
-use crate::size::parse_size;
 use crate::store::Store;
-use crate::time_text::parse_duration;
 
 /// List the keyspaces, or make one with options of its own
 ///
@@ -25,7 +21,7 @@ use crate::time_text::parse_duration;
 #[command(after_help = "Examples:
   evendb keyspaces files.db
   evendb keyspaces files.db --keyspace texts --compression lz4 --block-bytes 16KiB
-  evendb keyspaces events.db --keyspace log --ttl 3600 --layout guards
+  evendb keyspaces events.db --keyspace log --ttl 1h --layout guards
   evendb keyspaces files.db --keyspace texts --compression none --change
   evendb keyspaces files.db --keyspace hits --merge add-u64
   evendb keyspaces files.db --keyspace pictures --values-apart-from 4KiB")]
@@ -42,100 +38,89 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Options of a keyspace.
+/// Options of a keyspace, as texts of the table of options.
 #[derive(clap::Args)]
 struct OptionArguments {
     /// How its records lie on disk: chunks (of neighbouring keys) or guards (a fragmented merge
     /// tree). An existing keyspace keeps its layout
-    #[arg(long, value_name = "LAYOUT", requires = "keyspace")]
-    layout: Option<Layout>,
+    #[arg(long, value_name = "LAYOUT", value_parser = taken_by("layout"), requires = "keyspace")]
+    layout: Option<Taken>,
     /// Compression of its tables: none, lz4, or zstd, also with a level as zstd:9
-    #[arg(long, value_name = "COMPRESSION", requires = "keyspace")]
-    compression: Option<Compression>,
+    #[arg(long, value_name = "COMPRESSION", value_parser = taken_by("compression"),
+        requires = "keyspace")]
+    compression: Option<Taken>,
     /// Bits per key of its tables' filters for absent keys; 0 for none
-    #[arg(long, value_name = "BITS", requires = "keyspace")]
-    filter_bits: Option<u32>,
+    #[arg(long, value_name = "BITS", value_parser = taken_by("filter_bits_per_key"),
+        requires = "keyspace")]
+    filter_bits: Option<Taken>,
     /// Target size of its tables' blocks, as 16KiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "keyspace")]
-    block_bytes: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = taken_by("block_bytes"), requires = "keyspace")]
+    block_bytes: Option<Taken>,
     /// Whether its rows may take room in the row cache
-    #[arg(long, value_name = "YES", requires = "keyspace")]
-    row_cache: Option<bool>,
-    /// The operator of `evendb merge`
-    #[arg(long, value_enum, value_name = "OPERATOR", requires = "keyspace")]
-    merge: Option<OperatorArgument>,
-    /// How long a value that is put without an expiry of its own stays, in seconds, as 86400 or 0.5
-    #[arg(long, value_name = "SECONDS", value_parser = parse_duration, requires = "keyspace")]
-    ttl: Option<Duration>,
+    #[arg(long, value_name = "YES", value_parser = taken_by("row_cache"), requires = "keyspace")]
+    row_cache: Option<Taken>,
+    /// The operator of `evendb merge`: add-u64 and add-i64 add numbers, max and min keep the
+    /// greatest or the least value, append appends, union unites sets of texts
+    #[arg(long, value_name = "OPERATOR", value_parser = taken_by("merge_operator"),
+        requires = "keyspace")]
+    merge: Option<Taken>,
+    /// How long a value that is put without an expiry of its own stays, as 30m, 2d, or a number of
+    /// seconds
+    #[arg(long, value_name = "TIME", value_parser = taken_by("ttl"), requires = "keyspace")]
+    ttl: Option<Taken>,
     /// Values of at least this number of bytes are written into files of their own, as 4KiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "keyspace")]
-    values_apart_from: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = taken_by("values_apart_from"),
+        requires = "keyspace")]
+    values_apart_from: Option<Taken>,
 }
 
-/// A merge operator, as it is written on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum OperatorArgument {
-    /// Adds unsigned numbers
-    AddU64,
-    /// Adds signed numbers
-    AddI64,
-    /// Keeps the greatest value
-    Max,
-    /// Keeps the least value
-    Min,
-    /// Appends
-    Append,
-    /// Unites sets of texts
-    Union,
+/// A text that the option takes.
+#[derive(Clone, Debug)]
+struct Taken {
+    option: &'static str,
+    text: String,
 }
 
-impl From<OperatorArgument> for Merges {
-    fn from(operator: OperatorArgument) -> Merges {
-        match operator {
-            OperatorArgument::AddU64 => Merges::AddU64,
-            OperatorArgument::AddI64 => Merges::AddI64,
-            OperatorArgument::Max => Merges::Max,
-            OperatorArgument::Min => Merges::Min,
-            OperatorArgument::Append => Merges::Append,
-            OperatorArgument::Union => Merges::Union,
-        }
+impl Taken {
+    fn given_to(&self, options: KeyspaceOptions) -> evendb::Result<KeyspaceOptions> {
+        options.set(self.option, &self.text)
+    }
+}
+
+/// Reads a text of this option.
+fn taken_by(option: &'static str) -> impl Fn(&str) -> Result<Taken, String> + Clone {
+    move |text| {
+        let taken = Taken {
+            option,
+            text: text.to_owned(),
+        };
+        let set = taken.given_to(KeyspaceOptions::new());
+        set.map(|_| taken).map_err(|error| error.to_string())
     }
 }
 
 impl OptionArguments {
-    fn chosen(&self) -> KeyspaceOptions {
-        let mut options = KeyspaceOptions::new();
-        if let Some(layout) = self.layout {
-            options = options.layout(layout);
-        }
-        if let Some(compression) = self.compression {
-            options = options.compression(compression);
-        }
-        if let Some(bits) = self.filter_bits {
-            options = options.filter_bits_per_key(bits);
-        }
-        if let Some(bytes) = self.block_bytes {
-            options = options.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
-        }
-        if let Some(yes) = self.row_cache {
-            options = options.row_cache(yes);
-        }
-        if let Some(operator) = self.merge {
-            options = options.merge_operator(Merges::from(operator));
-        }
-        if let Some(ttl) = self.ttl {
-            options = options.ttl(ttl);
-        }
-        if let Some(bytes) = self.values_apart_from {
-            options = options.values_apart_from(u32::try_from(bytes).unwrap_or(u32::MAX));
-        }
-        options
+    fn chosen(&self) -> evendb::Result<KeyspaceOptions> {
+        let all = [
+            &self.layout,
+            &self.compression,
+            &self.filter_bits,
+            &self.block_bytes,
+            &self.row_cache,
+            &self.merge,
+            &self.ttl,
+            &self.values_apart_from,
+        ];
+        let mut given = all.into_iter().flatten();
+        given.try_fold(KeyspaceOptions::new(), |options, taken| {
+            taken.given_to(options)
+        })
     }
 }
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let options = arguments.options.chosen();
+    let options = arguments.options.chosen()?;
     match &arguments.database.keyspace {
         Some(name) if arguments.change || options != KeyspaceOptions::new() => {
             make(arguments, name, &options)?;

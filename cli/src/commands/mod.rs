@@ -23,6 +23,7 @@ pub mod keyspaces;
 pub mod merge;
 pub mod mixgraph;
 pub mod model;
+pub mod options;
 pub mod pop;
 pub mod profile;
 pub mod put;

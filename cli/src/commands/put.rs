@@ -7,8 +7,9 @@ use crate::failure::{Failure, Success};
 use crate::input_stream;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument, LayoutArgument};
 use crate::store::Expiry;
-use crate::time_text::{parse_duration, parse_time};
+use crate::time_text::parse_time;
 use crate::values;
+use evendb::forms::parse_duration;
 
 /// Set a key; creates the database if there is none
 #[derive(clap::Args)]
@@ -37,8 +38,9 @@ pub struct Arguments {
     value: String,
     #[command(flatten)]
     form: KeyForm,
-    /// Keep the value for this number of seconds from now on, as 1800 or 0.5; then the key has none
-    #[arg(long, value_name = "SECONDS", value_parser = parse_duration, conflicts_with = "until")]
+    /// Keep the value for this time from now on, as 30m, 2d, or a number of seconds; then the key
+    /// has none
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "until")]
     ttl: Option<Duration>,
     /// Keep the value until a time, in seconds since 1970
     #[arg(long, value_name = "SECONDS", value_parser = parse_time, allow_hyphen_values = true)]

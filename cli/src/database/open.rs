@@ -11,8 +11,8 @@ use evendb::{Db, Durability, ErrorKind, Keyspace, Layout, Options, maker};
 use crate::failure::Failure;
 use crate::key_file::KeyFile;
 use crate::output::{complain, escaped};
-use crate::size::parse_size;
 use crate::store::Store;
+use evendb::forms::parse_size;
 
 /// The memory budget of a database if no other budget is given.
 pub const DEFAULT_MEMORY_BYTES: u64 = 512 << 20;
@@ -28,10 +28,40 @@ pub struct DatabaseArguments {
     /// Memory for caches, as 256MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
+    /// Set an option of the database by its name and text, as durability=sync; `evendb options`
+    /// lists all. It may be given several times
+    #[arg(long = "set", value_name = "NAME=TEXT", value_parser = Setting::parse)]
+    settings: Vec<Setting>,
     #[command(flatten)]
     pub key_file: KeyFile,
     #[arg(skip)]
     made: Cell<Made>,
+}
+
+/// An option of the database by name and text, which the table of options has accepted.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    name: String,
+    text: String,
+}
+
+impl Setting {
+    /// Reads `NAME=TEXT`.
+    pub fn parse(argument: &str) -> Result<Setting, String> {
+        let why = "an option's name, `=` and its text are wanted, as durability=sync";
+        let (name, text) = argument.split_once('=').ok_or(why)?;
+        let setting = Setting {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        };
+        let set = setting.given_to(Options::new());
+        set.map(|_| setting).map_err(|error| error.to_string())
+    }
+
+    /// The same options with this setting.
+    pub fn given_to(&self, options: Options) -> evendb::Result<Options> {
+        options.set(&self.name, &self.text)
+    }
 }
 
 /// The layout of a keyspace that a command makes.
@@ -187,25 +217,29 @@ impl DatabaseArguments {
         if let Access::Create(Some(layout)) = access {
             options = options.layout(layout);
         }
-        let opened = self.briefly(options).open(&self.db);
+        let opened = self
+            .briefly(options)
+            .and_then(|options| options.open(&self.db));
         opened.map_err(|error| self.not_opened(Purpose::Writing, &error))
     }
 
     /// The database for reading only, or the store's own error.
     pub fn try_reading(&self) -> evendb::Result<Db> {
         let options = Options::new().read_only(true);
-        self.briefly(options).open(&self.db)
+        self.briefly(options)?.open(&self.db)
     }
 
     /// Options for a short opening: one command has no use for what was hot in the life before, and
-    /// the notes of it stay for a longer life.
-    fn briefly(&self, options: Options) -> Options {
+    /// the notes of it stay for a longer life. What --set says counts in the end.
+    fn briefly(&self, options: Options) -> evendb::Result<Options> {
         let options = options.advanced(|advanced| advanced.warm_reopening(false));
         let options = self.key_file.given_to(options);
-        match self.memory {
+        let options = match self.memory {
             Some(bytes) => options.memory_budget(bytes),
             None => options,
-        }
+        };
+        let mut settings = self.settings.iter();
+        settings.try_fold(options, |options, setting| setting.given_to(options))
     }
 
     /// Why the database was not opened. The store's own text for a missing database names an option

@@ -9,5 +9,4 @@ pub(crate) mod float_text;
 pub(crate) mod json_text;
 pub(crate) mod ldb_text;
 pub(crate) mod scan_output;
-pub(crate) mod size;
 pub(crate) mod time_text;

@@ -35,12 +35,6 @@ pub fn read_duration(text: &[u8]) -> Option<Duration> {
     read_digits(text.trim_ascii())
 }
 
-/// The length of time of an argument.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let why = || "a length of time is its seconds, as 1800 or 0.5".to_owned();
-    read_duration(text.as_bytes()).ok_or_else(why)
-}
-
 /// The time of an argument.
 pub fn parse_time(text: &str) -> Result<SystemTime, String> {
     let why = || {

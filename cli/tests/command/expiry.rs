@@ -189,7 +189,9 @@ fn a_time_to_live_is_checked() {
     let place = Place::new();
     place.run("put", &["a", "b"]).expect(0, "");
     let none = ["--keyspace", "log", "--ttl", "0"];
-    place.run("keyspaces", &none).complains(2, "ttl_millis");
+    place
+        .run("keyspaces", &none)
+        .complains(2, "the option ttl takes");
     place.run("keyspaces", &["--ttl", "5"]).expect_code(2);
     let make = ["--keyspace", "log", "--ttl", "100000"];
     place.run("keyspaces", &make).expect(0, "");

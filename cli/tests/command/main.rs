@@ -8,6 +8,7 @@ mod common;
 mod expiry;
 mod foreign_traces;
 mod merges;
+mod options;
 mod ranges;
 mod traces;
 

@@ -89,6 +89,7 @@ pub use options::{
     KeyspaceOptions, Layout, LogSearch, OptionInfo, Options,
 };
 pub use read::cursor::Cursor;
+pub use read::fill::{Filled, Rest};
 pub use read::get::WouldRead;
 pub use read::iter::{Iter, KeyCursor, Keys};
 pub use transaction::{Savepoint, TransactionIter, TransactionKeys};

@@ -35,6 +35,8 @@ fn calls_of_db(db: &Db, copy: &Path) -> Calls {
         ("keyspace", db.keyspace("edges").map(drop)),
         ("new keyspace", db.keyspace("new").map(drop)),
         ("drop_keyspace", db.drop_keyspace("edges")),
+        ("rename_keyspace", db.rename_keyspace("edges", "x")),
+        ("swap_keyspaces", db.swap_keyspaces("edges", "x")),
         ("db.put", db.put("k", "child")),
         ("db.get", db.get("k").map(drop)),
         ("db.delete", db.delete("k")),

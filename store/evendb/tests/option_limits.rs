@@ -16,7 +16,8 @@ use std::time::Duration;
 const U32: u64 = u32::MAX as u64;
 
 /// They choose one of a few values, or an object, or take nothing.
-const CHOICES: &str = "Options::new Options::open Options::durability Options::create_if_missing \
+const CHOICES: &str = "Options::set Options::table Options::text_of KeyspaceOptions::set \
+    KeyspaceOptions::table KeyspaceOptions::text_of Options::new Options::open Options::durability Options::create_if_missing \
     Options::error_if_exists Options::read_only Options::accept_log_loss Options::advanced Options::vfs \
     Advanced::wall_clock Advanced::encryption Advanced::munks Advanced::warm_reopening Advanced::row_cache \
     Advanced::commit_log_mapped Advanced::undo KeyspaceOptions::new KeyspaceOptions::row_cache \

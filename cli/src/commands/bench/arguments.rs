@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::key_file::KeyFile;
 use crate::open::{DurabilityArgument, LayoutArgument};
 use crate::output;
-use crate::size::parse_size;
+use evendb::forms::parse_size;
 
 /// Benchmark on a fresh store, with every read checked
 ///

@@ -40,7 +40,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// There is no database at the path.
     NotFound,
-    /// There is already a database at the path, or a directory with other files.
+    /// There is already a database at the path, or a directory with other files; or a keyspace with
+    /// the name.
     AlreadyExists,
     /// The database has been closed.
     Closed,

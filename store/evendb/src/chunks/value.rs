@@ -42,6 +42,9 @@ pub struct Value {
     is_apart: bool,
 }
 
+/// Values up to this number of bytes are not worth a copy of their parts.
+const SHORT_BYTES: usize = 4 << 10;
+
 impl Owner {
     #[inline]
     pub(crate) fn slice(&self, range: &Range<usize>) -> &[u8] {
@@ -115,6 +118,17 @@ impl Value {
     pub(crate) fn of_bytes(bytes: Arc<[u8]>) -> Value {
         let range = 0..bytes.len();
         Value::new(Owner::Bytes(bytes), range)
+    }
+
+    /// The bytes at `part`, which is within the value. A short part does not keep a long value in
+    /// memory.
+    pub(crate) fn part(mut self, part: Range<usize>) -> Value {
+        let whole = self.range.len();
+        self.range = self.range.start + part.start..self.range.start + part.end;
+        match whole > SHORT_BYTES && part.len() < whole / 2 {
+            true => Value::of_bytes(Arc::from(self.stored())),
+            false => self,
+        }
     }
 
     /// The bytes of the allocation that it keeps, if that is a block.

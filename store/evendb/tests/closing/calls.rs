@@ -41,8 +41,8 @@ const MADE_BY_MACRO: [&str; 1] = ["TransactionIter"];
 /// Types without an open database.
 const PLAIN: &str = "NextChunk WouldRead Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
     Compression CopyCheck CopyOptions CopySummary Departure Durability Error ErrorKind ExportSummary Figure FigureKind \
-    FigureUnit FilterDecision GetStats GuardOptions IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions Layout LiveStats \
-    LogSearch MemoryStats MergeError MergeOperator Merges Operands Options PauseStats Position RangeSize Result \
+    FigureUnit Filled FilterDecision GetStats GuardOptions IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions Layout LiveStats \
+    LogSearch MemoryStats MergeError MergeOperator Merges Operands OptionInfo Options PauseStats Position RangeSize Rest Result \
     Savepoint SpaceStats Stats TraceOptions TraceSummary TransactionKeys Value WaitStats WallClock Write \
     Writes WrittenStats";
 
@@ -137,6 +137,10 @@ fn of_db(calls: &mut Calls, elsewhere: &Path) {
         db.keyspace_with("new", &KeyspaceOptions::new())
     });
     calls.add("Db::drop_keyspace", |db| db.drop_keyspace("other"));
+    calls.add("Db::rename_keyspace", |db| db.rename_keyspace("other", "x"));
+    calls.add("Db::swap_keyspaces", |db| {
+        db.swap_keyspaces("other", "third")
+    });
     calls.add("Db::persist", Db::persist);
     calls.add("Db::flush", Db::flush);
     calls.add("Db::rotate_key", Db::rotate_key);
@@ -164,6 +168,8 @@ fn of_db(calls: &mut Calls, elsewhere: &Path) {
     calls.add("Db::position", Db::position);
     calls.add("Db::oldest_position", Db::oldest_position);
     calls.add("Db::approximate_size", |db| db.approximate_size("a"..));
+    calls.add("Db::approximate_len", |db| db.approximate_len("a"..));
+    calls.add("Db::get_part", |db| db.get_part("k", 0..1));
     calls.add("Db::ingest", |db| db.ingest([("x", "y")]));
     calls.add("Db::first", Db::first);
     calls.add("Db::last", Db::last);
@@ -213,6 +219,9 @@ fn of_keyspace(calls: &mut Calls, elsewhere: &Path) {
     add!("remove_property", of => of.remove_property("p"));
     add!("approximate_size", of => of.approximate_size("a"..));
     add!("approximate_size_of_prefix", of => of.approximate_size_of_prefix("a"));
+    add!("approximate_len", of => of.approximate_len("a"..));
+    add!("approximate_len_of_prefix", of => of.approximate_len_of_prefix("a"));
+    add!("get_part", of => of.get_part("k", 0..1));
     add!("first", of => of.first());
     add!("last", of => of.last());
     add!("pop_first", of => of.pop_first());
@@ -258,6 +267,7 @@ fn of_other_handles(calls: &mut Calls) {
     in_snapshot!("range_async", |snapshot, of| at_once(
         snapshot.range_async(&of, "a"..).next_chunk()
     ));
+    in_snapshot!("get_part", |snapshot, of| snapshot.get_part(&of, "k", 0..1));
     in_snapshot!("contains_key", |snapshot, of| snapshot
         .contains_key(&of, "k"));
     in_snapshot!("multi_get", |snapshot, of| snapshot.multi_get(&of, &["k"]));
@@ -345,6 +355,7 @@ fn of_other_handles(calls: &mut Calls) {
     ingest.put("x", "y").unwrap();
     calls.add("Ingest::finish", move |_| ingest.finish());
     add!("Cursor::next", cursor = db.cursor("a"..) => cursor.next().map(drop));
+    add!("Cursor::fill", cursor = db.cursor("a"..) => cursor.fill(&mut [0; 100], 9));
     add!("Cursor::next_back", cursor = db.cursor("a"..) => cursor.next_back().map(drop));
     add!("KeyCursor::next", cursor = db.cursor("a"..).keys_only() => cursor.next().map(drop));
     add!("KeyCursor::next_back", cursor = db.cursor("a"..).keys_only() => cursor.next_back().map(drop));

@@ -134,6 +134,15 @@ fn of_keyspaces() -> Vec<Case> {
         ("Keyspace::remove_property", Other, |w| {
             w.keyspace.remove_property("p").unwrap()
         }),
+        ("Keyspace::approximate_len", Other, |w| {
+            done(w.keyspace.approximate_len(AB).unwrap())
+        }),
+        ("Keyspace::approximate_len_of_prefix", Other, |w| {
+            done(w.keyspace.approximate_len_of_prefix("a").unwrap())
+        }),
+        ("Keyspace::get_part", Get, |w| {
+            done(w.keyspace.get_part("a", 0..1).unwrap())
+        }),
         ("Keyspace::approximate_size", Other, |w| {
             done(w.keyspace.approximate_size(AB).unwrap())
         }),
@@ -158,6 +167,13 @@ fn of_databases() -> Vec<Case> {
         }),
         ("Db::keyspace_with", Other, |w| {
             done(w.db.keyspace_with("new", &KeyspaceOptions::new()).unwrap());
+        }),
+        ("Db::rename_keyspace", Other, |w| {
+            w.db.rename_keyspace("k", "l").unwrap()
+        }),
+        ("Db::swap_keyspaces", Other, |w| {
+            w.db.keyspace("l").unwrap();
+            w.db.swap_keyspaces("k", "l").unwrap()
         }),
         ("Db::drop_keyspace", Other, |w| {
             w.db.drop_keyspace("k").unwrap()
@@ -209,6 +225,12 @@ fn of_databases() -> Vec<Case> {
         ("Db::pop_last", Pop, |w| done(w.db.pop_last().unwrap())),
         ("Db::ingest", Ingest, |w| {
             done(w.db.ingest([("m", "1")]).unwrap())
+        }),
+        ("Db::approximate_len", Other, |w| {
+            done(w.db.approximate_len(AB).unwrap())
+        }),
+        ("Db::get_part", Get, |w| {
+            done(w.db.get_part("a", 0..1).unwrap())
         }),
         ("Db::approximate_size", Other, |w| {
             done(w.db.approximate_size(AB).unwrap())
@@ -284,6 +306,10 @@ fn of_snapshots_and_iterators() -> Vec<Case> {
             let snapshot = w.db.snapshot().unwrap();
             done(at_once(snapshot.range_async(&w.keyspace, AB).next_chunk()).unwrap())
         }),
+        ("Snapshot::get_part", Get, |w| {
+            let snapshot = w.db.snapshot().unwrap();
+            done(snapshot.get_part(&w.keyspace, "a", 0..1).unwrap())
+        }),
         ("Snapshot::contains_key", Contains, |w| {
             w.db.snapshot()
                 .unwrap()
@@ -325,6 +351,9 @@ fn of_snapshots_and_iterators() -> Vec<Case> {
         }),
         ("Cursor::next", Scan, |w| {
             done(w.db.cursor(AB).next().unwrap().is_some())
+        }),
+        ("Cursor::fill", Scan, |w| {
+            done(w.db.cursor(AB).fill(&mut [0; 100], 9).unwrap())
         }),
         ("Cursor::next_back", Scan, |w| {
             done(w.db.cursor(AB).next_back().unwrap().is_some())
@@ -512,6 +541,7 @@ pub const NOT_RECORDED: [(&str, &str); 13] = [
     ),
     ("CopyOptions::", "options in memory"),
     ("ExportWriter::", "writes files of no database"),
+    ("Filled::", "looks at a buffer of the caller's"),
     ("Position::", "bytes in memory"),
     ("RangeChunks::", "the scan is recorded when it is dropped"),
     ("Trace::", "ends the trace"),

@@ -4,6 +4,7 @@ pub(crate) mod asynchronous;
 pub(crate) mod db;
 mod following;
 mod keyspaces;
+mod parts;
 pub(crate) mod snapshot;
 pub(crate) mod traces;
 mod writes;

@@ -55,7 +55,7 @@ impl Snapshot {
         get::get_at(engine, &keyspace.state, key, point)
     }
 
-    fn recording(&self) -> &Recording {
+    pub(super) fn recording(&self) -> &Recording {
         &self.moment.engine().core.recording
     }
 
@@ -197,7 +197,7 @@ impl Snapshot {
 }
 
 /// A call at an older moment, for a trace.
-fn older<'k>(keyspace: &Keyspace, asked: Asked, key: &'k [u8]) -> Call<'k> {
+pub(super) fn older<'k>(keyspace: &Keyspace, asked: Asked, key: &'k [u8]) -> Call<'k> {
     let mut call = keyspace.call(asked, key);
     call.older_moment = true;
     call

@@ -142,7 +142,7 @@ impl Db {
         let catalog = engine.catalog.lock();
         let names = catalog.values();
         recorder.keyspaces = names
-            .map(|state| (state.id.0, state.name.clone()))
+            .map(|state| (state.id.0, state.name().to_owned()))
             .collect();
         drop(catalog);
         let recorder = Recorder::start(&core.recording.slot, file, recorder);

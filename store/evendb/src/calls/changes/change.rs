@@ -39,7 +39,7 @@ pub struct Change {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Write<'a> {
-    /// The keyspace's name.
+    /// The name that the keyspace has now.
     pub keyspace: &'a str,
     /// The keyspace's number. A keyspace that is dropped and created again with the same name has a
     /// new number.

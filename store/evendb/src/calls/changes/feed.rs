@@ -49,6 +49,8 @@ pub struct Changes {
     pub(super) readable: Lsn,
     /// Names of keyspaces by number; `None` for dropped keyspaces.
     names: HashMap<u32, Option<Arc<str>>>,
+    /// The number of renamings that `names` follow.
+    renamings: u64,
     /// The part that is given; `None` for all changes.
     pub(super) filter: Option<Filter>,
     /// The place of a task that waits.
@@ -154,6 +156,7 @@ impl Changes {
             names: HashMap::new(),
             filter,
             ticket: FollowerTicket::default(),
+            renamings: 0,
             failure: None,
         };
         // An error about the first change comes now, not later.
@@ -332,17 +335,41 @@ impl Changes {
 
     /// The places of the writes whose keyspaces exist; `None` if the payload makes no sense.
     fn places_of(&mut self, payload: &[u8]) -> Option<Vec<Place>> {
-        let engine = &self.handle.engine;
+        let handle = self.handle.clone();
+        let (engine, catalog) = (&handle.engine, &handle.engine.catalog);
         let ops = payload::decode_ops(payload)?;
-        let mut places = Vec::with_capacity(ops.len());
-        for op in &ops {
-            let id = op.keyspace.0;
-            let name = self.names.entry(id).or_insert_with(|| name_of(engine, id));
-            if let Some(keyspace) = name {
-                places.push(place(payload, op, keyspace));
+        loop {
+            self.follow_renamings(engine);
+            let mut places = Vec::with_capacity(ops.len());
+            for op in &ops {
+                let id = op.keyspace.0;
+                let name = self.names.entry(id).or_insert_with(|| name_of(engine, id));
+                if let Some(keyspace) = name {
+                    places.push(place(payload, op, keyspace));
+                }
+            }
+            // Otherwise a name is from before a renaming, and another one from after it.
+            if catalog.renamings() == self.renamings {
+                return Some(places);
             }
         }
-        Some(places)
+    }
+
+    /// Looks the names up again if a keyspace was renamed. One that was dropped keeps its last
+    /// name.
+    fn follow_renamings(&mut self, engine: &Engine) {
+        let renamings = engine.catalog.renamings();
+        if renamings == self.renamings {
+            return;
+        }
+        for (id, known) in &mut self.names {
+            if known.is_some()
+                && let Some(name) = name_of(engine, *id)
+            {
+                *known = Some(name);
+            }
+        }
+        self.renamings = renamings;
     }
 }
 
@@ -404,7 +431,7 @@ fn name_of(engine: &Engine, id: u32) -> Option<Arc<str>> {
     let keyspaces = engine.catalog.lock();
     let mut all = keyspaces.values();
     let known = all.find(|keyspace| keyspace.id.0 == id)?;
-    Some(known.name.as_str().into())
+    Some(known.name().into())
 }
 
 /// Returns an error if bytes that a life should have written do not verify, and only damage can be

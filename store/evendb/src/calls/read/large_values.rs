@@ -12,7 +12,8 @@
 use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::value::Value;
-use evendb_storage::Error as StorageError;
+use crate::value_files::Bytes;
+use evendb_storage::{Apart, Error as StorageError};
 
 /// A file that is missing at this many tries in a row is really lost: a move between two tries
 /// takes a checkpoint and a rewrite, or two.
@@ -23,25 +24,37 @@ const TRIES_MAX: usize = 100;
 #[inline]
 pub(crate) fn in_place(
     core: &Core,
+    ask: impl FnMut() -> Result<Option<Value>>,
+) -> Result<Option<Value>> {
+    in_place_by(core, ask, |place| Ok(core.value_files.read(place)?))
+}
+
+/// Like [`in_place`]; `read` reads what is wanted of a value at a place, and gives nothing if its
+/// file is gone.
+#[inline]
+pub(crate) fn in_place_by(
+    core: &Core,
     mut ask: impl FnMut() -> Result<Option<Value>>,
+    read: impl FnMut(&Apart) -> Result<Option<Bytes>>,
 ) -> Result<Option<Value>> {
     match ask()? {
-        Some(value) if value.is_apart() => read(core, value, ask),
+        Some(value) if value.is_apart() => read_by(core, value, ask, read),
         found => Ok(found),
     }
 }
 
 #[cold]
-fn read(
+fn read_by(
     core: &Core,
     mut value: Value,
     mut ask: impl FnMut() -> Result<Option<Value>>,
+    mut read: impl FnMut(&Apart) -> Result<Option<Bytes>>,
 ) -> Result<Option<Value>> {
     let _inside = core.health.enter()?;
     let mut missing = 0;
     for _ in 0..TRIES_MAX {
         if let Some(apart) = value.place_apart() {
-            if let Some(bytes) = core.value_files.read(&apart)? {
+            if let Some(bytes) = read(&apart)? {
                 return Ok(Some(Value::of_bytes(bytes)));
             }
             missing = apart.file;

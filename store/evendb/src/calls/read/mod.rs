@@ -12,9 +12,10 @@ pub(crate) mod get;
 pub(crate) mod large_values;
 pub(crate) mod merges;
 pub(crate) mod moment;
+pub(crate) mod part;
 mod scan;
 pub(crate) mod size;
 
-pub(crate) use scan::cursor::{end, iter};
+pub(crate) use scan::cursor::{end, fill, iter};
 pub(crate) use scan::sources::tables;
 pub(crate) use scan::{buffer, cursor, refill, sources};

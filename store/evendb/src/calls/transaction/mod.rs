@@ -378,7 +378,7 @@ impl Session {
 
     fn not_locked(&self, keyspace: &KeyspaceState, key: &[u8], why: NotLocked) -> Error {
         self.failed.set(true);
-        let (key, name) = (key.escape_ascii(), &keyspace.name);
+        let (key, name) = (key.escape_ascii(), keyspace.name());
         match why {
             NotLocked::TimedOut => {
                 let patience = self.patience;
@@ -445,7 +445,7 @@ impl Session {
         self.failed.set(true);
         self.handle.engine.core.metrics.transaction_conflicts.add(1);
         let what = read.map_or_else(String::new, |read| {
-            let name = &read.keyspace.name;
+            let name = read.keyspace.name();
             match &read.span {
                 ReadSpan::Key(key) => {
                     format!(" (key \"{}\" of keyspace {name:?})", key.escape_ascii())

@@ -144,6 +144,11 @@ pub(crate) enum Change {
     DropKeyspace {
         id: KeyspaceId,
     },
+    /// Gives a keyspace another name. Two names are exchanged by two changes of one edit.
+    RenameKeyspace {
+        id: KeyspaceId,
+        name: String,
+    },
     /// Sets a property of a keyspace, or removes it.
     SetProperty {
         keyspace: KeyspaceId,
@@ -192,11 +197,8 @@ impl Change {
                 put_varint(out, 2);
                 epoch.encode(out);
             }
-            Change::CreateKeyspace { id, name } => {
-                put_varint(out, 3);
-                put_varint(out, u64::from(id.0));
-                put_slice(out, name.as_bytes());
-            }
+            Change::CreateKeyspace { id, name } => put_named(out, 3, *id, name),
+            Change::RenameKeyspace { id, name } => put_named(out, 15, *id, name),
             Change::DropKeyspace { id } => {
                 put_varint(out, 4);
                 put_varint(out, u64::from(id.0));
@@ -304,6 +306,10 @@ impl Change {
             14 => Change::Container {
                 number: get_varint(input)?,
             },
+            15 => Change::RenameKeyspace {
+                id: keyspace(input)?,
+                name: text(input)?,
+            },
             _ => return None,
         })
     }
@@ -342,6 +348,13 @@ fn put_property(out: &mut Vec<u8>, keyspace: KeyspaceId, name: &str, value: Opti
     if let Some(value) = value {
         put_slice(out, value);
     }
+}
+
+/// A change of this tag, which names a keyspace.
+fn put_named(out: &mut Vec<u8>, tag: u64, id: KeyspaceId, name: &str) {
+    put_varint(out, tag);
+    put_varint(out, u64::from(id.0));
+    put_slice(out, name.as_bytes());
 }
 
 fn put_set_chunk(out: &mut Vec<u8>, chunk: &ChunkRecord) {
@@ -550,6 +563,20 @@ pub(crate) mod tests {
         ]
     }
 
+    /// Two keyspaces that exchange their names.
+    pub(crate) fn renaming_samples() -> Vec<Change> {
+        let name = |id, name: &str| (KeyspaceId(id), name.to_owned());
+        let [(one, events), (other, next)] = [name(3, "events"), name(4, "next")];
+        let create = |id, name| Change::CreateKeyspace { id, name };
+        let rename = |id, name| Change::RenameKeyspace { id, name };
+        vec![
+            create(one, events.clone()),
+            create(other, next.clone()),
+            rename(one, next),
+            rename(other, events),
+        ]
+    }
+
     /// Tables in which records expire.
     pub(crate) fn expiring_samples() -> Vec<Change> {
         let expiring = |table, place| {
@@ -598,6 +625,7 @@ pub(crate) mod tests {
             expiring_samples(),
             apart_samples(),
             guard_samples(),
+            renaming_samples(),
         ] {
             assert_eq!(decode(&encode(&changes)), Some(changes));
         }
@@ -611,6 +639,7 @@ pub(crate) mod tests {
                 expiring_samples(),
                 apart_samples(),
                 guard_samples(),
+                renaming_samples(),
             ]
             .concat(),
         );

@@ -2,7 +2,9 @@
 //! and these bytes are decoded as the edits. A difference is a change of format: raise the version.
 
 use super::current::{CURRENT_LEN, Current, read_current, write_current};
-use super::edit::tests::{apart_samples, expiring_samples, guard_samples, samples};
+use super::edit::tests::{
+    apart_samples, expiring_samples, guard_samples, renaming_samples, samples,
+};
 use super::edit::{self, Change, EpochRecord};
 use crate::commit_log::Lsn;
 use crate::golden_text::{bytes_of, kept_file};
@@ -229,6 +231,24 @@ fn a_chunk_with_guards() {
     assert_eq!(edit::decode(&bytes), Some(guard_samples()));
 }
 
+const RENAMING: &str = "
+03 03 06 65 76 65 6e 74 73  # 3 CreateKeyspace: keyspace 3, events
+03 04 04 6e 65 78 74        # 3 CreateKeyspace: keyspace 4, next
+0f                          # 15 RenameKeyspace
+03                          #   keyspace 3
+04 6e 65 78 74              #   length, next
+0f                          # 15 RenameKeyspace
+04                          #   keyspace 4
+06 65 76 65 6e 74 73        #   length, events
+";
+
+#[test]
+fn two_keyspaces_that_exchange_their_names() {
+    let bytes = bytes_of(RENAMING);
+    assert_eq!(edit::encode(&renaming_samples()), bytes);
+    assert_eq!(edit::decode(&bytes), Some(renaming_samples()));
+}
+
 #[test]
 fn an_epoch_of_an_unknown_start() {
     let bytes = bytes_of(EPOCH_WITHOUT_BOOT);
@@ -262,10 +282,11 @@ fn every_kind_of_change_has_golden_bytes() {
         Change::AddCovers { .. } => 11,
         Change::EditFragments { .. } => 13,
         Change::Container { .. } => 14,
+        Change::RenameKeyspace { .. } => 15,
     };
-    let all = [samples(), guard_samples()].concat();
+    let all = [samples(), guard_samples(), renaming_samples()].concat();
     let kinds: BTreeSet<u8> = all.iter().map(tag).collect();
-    assert_eq!(kinds, (1..=14).collect(), "a kind without golden bytes");
+    assert_eq!(kinds, (1..=15).collect(), "a kind without golden bytes");
     for change in all {
         assert_eq!(edit::encode(std::slice::from_ref(&change))[0], tag(&change));
     }

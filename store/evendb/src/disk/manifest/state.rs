@@ -66,6 +66,10 @@ impl ManifestState {
                 self.properties.remove(&id);
                 self.chunks.retain(|_, chunk| chunk.keyspace != id);
             }
+            Change::RenameKeyspace { id, name } => {
+                let known = self.keyspaces.get_mut(&id);
+                *known.ok_or("unknown keyspace renamed")? = name;
+            }
             Change::SetProperty {
                 keyspace,
                 name,
@@ -162,6 +166,7 @@ impl ManifestState {
             match change {
                 Change::CreateKeyspace { id, .. }
                 | Change::DropKeyspace { id }
+                | Change::RenameKeyspace { id, .. }
                 | Change::SetProperty { keyspace: id, .. }
                 | Change::SetChunk(ChunkRecord { keyspace: id, .. }) => {
                     let name = self.keyspaces.get(id).map(|_| (*id, String::new()));
@@ -273,13 +278,18 @@ impl ManifestState {
         changes
     }
 
-    /// Whether every keyspace's chunks cover the whole key space, each low key once.
+    /// Whether every keyspace has a name of its own, and its chunks cover the whole key space, each
+    /// low key once.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let mut lows: BTreeMap<(KeyspaceId, &[u8]), ()> = BTreeMap::new();
         for chunk in self.chunks.values() {
             if lows.insert((chunk.keyspace, &chunk.low), ()).is_some() {
                 return Err("two chunks begin at one key");
             }
+        }
+        let names: BTreeSet<&String> = self.keyspaces.values().collect();
+        if names.len() < self.keyspaces.len() {
+            return Err("two keyspaces have one name");
         }
         for id in self.keyspaces.keys() {
             if !lows.contains_key(&(*id, &[][..])) {
@@ -364,7 +374,7 @@ fn add_covers(covers: &mut Vec<CoverRecord>, new: Vec<CoverRecord>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::edit::tests::{guard_samples, samples};
+    use crate::manifest::edit::tests::{guard_samples, renaming_samples, samples};
 
     #[test]
     fn a_rewritten_state_is_the_same_state() {
@@ -402,7 +412,7 @@ mod tests {
     /// Any runs of the samples in any order: the check gives the same result as applying them.
     #[test]
     fn a_check_of_changes_says_what_applying_them_says() {
-        let all = [samples(), guard_samples()].concat();
+        let all = [samples(), guard_samples(), renaming_samples()].concat();
         let mut states = vec![ManifestState::default()];
         for change in &all {
             let mut next = states.last().expect("the first").clone();
@@ -424,6 +434,34 @@ mod tests {
             }
         }
         assert!(applied > 1_000 && refused > 1_000, "{applied}, {refused}");
+    }
+
+    #[test]
+    fn names_are_exchanged_and_no_name_is_there_twice() {
+        let mut state = ManifestState::default();
+        for (number, change) in renaming_samples().into_iter().enumerate() {
+            state.apply(change).expect("samples are consistent");
+            // The state between two changes of an edit is nobody's.
+            let whole = number != 2;
+            let twice = state.check() == Err("two keyspaces have one name");
+            assert_eq!(twice, !whole, "{number}");
+        }
+        let named: Vec<(u32, &str)> = state
+            .keyspaces
+            .iter()
+            .map(|(id, name)| (id.0, &**name))
+            .collect();
+        assert_eq!(named, [(3, "next"), (4, "events")]);
+        let mut copy = ManifestState::default();
+        for change in state.to_changes() {
+            copy.apply(change).expect("a state's own changes apply");
+        }
+        assert_eq!(copy, state);
+        let rename = Change::RenameKeyspace {
+            id: KeyspaceId(9),
+            name: "x".into(),
+        };
+        assert_eq!(state.apply(rename), Err("unknown keyspace renamed"));
     }
 
     #[test]

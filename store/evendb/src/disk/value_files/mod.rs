@@ -42,8 +42,9 @@ use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Mutex, reclaim};
 use evendb_storage::vfs::{File, Vfs, open_among_many};
 use evendb_storage::{Apart, Error, Result};
-pub(crate) use reading::{read, read_stored, read_value};
+pub(crate) use reading::{cut, read, read_part, read_stored, read_value};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The approximate number of files that may be open at once.
@@ -421,6 +422,16 @@ impl ValueFiles {
             Some(file) => self.read_of(&file, apart).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The bytes of the value at this place that lie in `part`, cut to what the value has; `None`
+    /// if the file does not exist (any more).
+    pub(crate) fn read_part(&self, apart: &Apart, part: &Range<u64>) -> Result<Option<Bytes>> {
+        let Some(needed) = self.find(apart.file) else {
+            return Ok(None);
+        };
+        let file = self.opened(&needed)?;
+        read_part(&*file, &file_path(&self.dir, needed.id), apart, part).map(Some)
     }
 
     fn read_of(&self, needed: &ValueFile, apart: &Apart) -> Result<Bytes> {

@@ -236,7 +236,7 @@ fn split_sharing(
         })
         .collect();
     let old = std::slice::from_ref(chunk);
-    let job = trace::job!("split", chunk = chunk.id.0, keyspace = &*keyspace.name);
+    let job = trace::job!("split", chunk = chunk.id.0, keyspace = keyspace.name());
     let new_chunks = layout::replace_chunks(context, keyspace, old, new, None, Munks::Keep)?;
     context.core.metrics.splits.add(1);
     // Nothing is written: the new chunks share the tables.

@@ -3,7 +3,7 @@
 use super::{Call, call};
 use crate::model::{self, Scan, Span, Use, expected, given};
 use crate::world::{Outcome, World, compare_iter};
-use evendb::Value;
+use evendb::{Rest, Value};
 use std::ops::Bound;
 
 pub const CALLS: &[Call] = &[
@@ -15,6 +15,7 @@ pub const CALLS: &[Call] = &[
     call("prefix", 15, prefix),
     call("compare all", 8, compare_all),
     call("size", 15, size),
+    call("fill", 8, fill),
 ];
 
 pub fn bytes(value: Option<Value>) -> Option<Vec<u8>> {
@@ -48,6 +49,21 @@ fn get(world: &mut World) -> Outcome {
         shown(&expected),
         world.db().stats().gets
     );
+    if world.dice.one_in(3) {
+        world.did("Db::get_part");
+        world.did("Keyspace::get_part");
+        let at = u64::from(world.dice.one_in(2));
+        let part = at..at + 7;
+        let got = match is_default {
+            true => world.db().get_part(&key, part.clone())?,
+            false => keyspace.get_part(&key, part.clone())?,
+        };
+        let cut = |value: &Vec<u8>| {
+            let end = value.len().min(part.end as usize);
+            value[end.min(part.start as usize)..end].to_vec()
+        };
+        assert_eq!(bytes(got), expected.as_ref().map(cut), "{part:?}");
+    }
     if world.dice.one_in(3) {
         world.did("Db::contains_key");
         world.did("Keyspace::contains_key");
@@ -232,6 +248,32 @@ fn prefix(world: &mut World) -> Outcome {
     compare_iter(iter, &inside, "prefix")
 }
 
+/// All records of a keyspace, by a buffer of some size.
+fn fill(world: &mut World) -> Outcome {
+    let (keyspace, generation) = world.keyspace()?;
+    let mut buffer = vec![0; if world.dice.one_in(2) { 40 } else { 4000 }];
+    let mut cursor = keyspace.cursor::<&[u8]>(..);
+    let mut found = Vec::new();
+    world.did("Cursor::fill");
+    world.did("Filled::pairs");
+    loop {
+        let filled = cursor.fill(&mut buffer, 100)?;
+        let pairs = filled.pairs(&buffer);
+        found.extend(pairs.map(|(key, value)| (key.to_vec(), value.to_vec())));
+        match filled.rest {
+            Rest::Nothing => break,
+            Rest::More => assert!(filled.records > 0),
+            Rest::Needs(bytes) => {
+                assert!(filled.records == 0 && bytes > buffer.len());
+                buffer.resize(bytes, 0);
+            }
+        }
+    }
+    let expected: Vec<_> = world.map(generation).clone().into_iter().collect();
+    assert!(found == expected, "{} of {}", found.len(), expected.len());
+    Ok(())
+}
+
 fn compare_all(world: &mut World) -> Outcome {
     world.did("Db::iter");
     world.did("Keyspace::iter");
@@ -258,6 +300,17 @@ fn size(world: &mut World) -> Outcome {
         "{size:?} in no key at all"
     );
     world.did("Keyspace::approximate_size_of_prefix");
-    keyspace.approximate_size_of_prefix(&prefix)?;
+    let size = keyspace.approximate_size_of_prefix(&prefix)?;
+    world.did("Keyspace::approximate_len_of_prefix");
+    let len = keyspace.approximate_len_of_prefix(&prefix)?;
+    // Workers may rewrite a table in between.
+    assert!(
+        len == size.records || !world.is_without_threads(),
+        "{len} {size:?}"
+    );
+    world.did("Keyspace::approximate_len");
+    keyspace.approximate_len::<&[u8]>(..)?;
+    world.did("Db::approximate_len");
+    world.db().approximate_len::<&[u8]>(..)?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What follows a database: the change feed, and readers beside its writer.
+//! What follows a database: the change feed, watches of it, and readers beside its writer.
 
 mod beside;
 pub(crate) mod changes;
+mod watch;

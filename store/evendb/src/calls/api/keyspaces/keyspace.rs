@@ -40,7 +40,7 @@ pub struct Keyspace {
 impl Keyspace {
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.state.name
+        self.state.name()
     }
 
     /// Its number, as in [`Write::keyspace_id`](crate::Write) of a change. It stays the same over
@@ -501,6 +501,6 @@ impl Keyspace {
 
 impl std::fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Keyspace({:?})", self.state.name)
+        write!(f, "Keyspace({:?})", self.state.name())
     }
 }

@@ -101,7 +101,9 @@ impl Keyspace {
                 let message = format!(
                     "the keyspace {:?} has the merge operator {:?}, and {:?} was asked for: what is stored was made \
                      for the one it has",
-                    self.state.name, there.name, asked.name
+                    self.state.name(),
+                    there.name,
+                    asked.name
                 );
                 return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
@@ -118,7 +120,7 @@ impl Keyspace {
         if let Some(asked) = asked
             && asked != there.unwrap_or_default()
         {
-            let (name, there) = (&self.state.name, there.unwrap_or_default());
+            let (name, there) = (self.state.name(), there.unwrap_or_default());
             let message = format!(
                 "the keyspace {name:?} has the layout {there}, which cannot be changed, and {asked} was asked \
                  for: make another keyspace and copy the records"
@@ -160,7 +162,8 @@ impl Keyspace {
                 let message = format!(
                     "the keyspace {:?} has the merge operator {:?}, and none was given: a program gives it \
                      (keyspace_with); the command `evendb` has its own operators alone",
-                    self.state.name, named.name
+                    self.state.name(),
+                    named.name
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, message))
             }

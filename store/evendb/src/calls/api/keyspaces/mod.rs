@@ -1,4 +1,5 @@
-//! A keyspace, its ends, its size, its compaction, its watches, its options and its properties.
+//! A keyspace, its ends, its size, its compaction, its name, its options and its
+//! properties.
 
 mod compaction;
 mod ends;
@@ -6,5 +7,5 @@ pub(crate) mod keyspace;
 pub(crate) mod keyspace_options;
 pub(crate) mod lifecycle;
 pub(crate) mod property;
+mod renaming;
 mod size;
-mod watch;

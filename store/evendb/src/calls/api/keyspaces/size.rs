@@ -39,7 +39,6 @@ impl Keyspace {
     /// # Errors
     /// `Io` or `Corruption` if the block index of a table at an end of the range cannot be read,
     /// `Closed`, `KeyspaceDropped`.
-    #[doc(alias = "approximate_len")]
     pub fn approximate_size<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -56,6 +55,38 @@ impl Keyspace {
     pub fn approximate_size_of_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<RangeSize> {
         let prefix = prefix.as_ref();
         self.approximate_size_between(prefix, prefix_end(prefix).as_deref())
+    }
+
+    /// Estimates how many records the range holds now, without reading them: the records of
+    /// [`approximate_size`](Self::approximate_size), with the same error. No block of data is read.
+    /// After [`compact`](Self::compact), without later writes, the number for all of a keyspace is
+    /// exact, and for a part of it each end of the range is off by at most a block of records.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// for number in 0..1000 {
+    ///     db.put(format!("user/{number:04}"), "")?;
+    /// }
+    /// assert_eq!(db.approximate_len::<&str>(..)?, 1000);
+    /// assert!((200..300).contains(&db.approximate_len("user/0250".."user/0500")?));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`approximate_size`](Self::approximate_size).
+    pub fn approximate_len<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        Ok(self.approximate_size(range)?.records)
+    }
+
+    /// Estimates how many keys begin with `prefix`. See [`approximate_len`](Self::approximate_len).
+    ///
+    /// # Errors
+    /// The same errors.
+    pub fn approximate_len_of_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
+        Ok(self.approximate_size_of_prefix(prefix)?.records)
     }
 
     fn approximate_size_between(&self, low: &[u8], high: Option<&[u8]>) -> Result<RangeSize> {
@@ -77,5 +108,13 @@ impl Db {
         range: impl RangeBounds<K>,
     ) -> Result<RangeSize> {
         self.default_keyspace().approximate_size(range)
+    }
+
+    /// See [`Keyspace::approximate_len`].
+    ///
+    /// # Errors
+    /// The same errors.
+    pub fn approximate_len<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.default_keyspace().approximate_len(range)
     }
 }

@@ -396,7 +396,7 @@ fn merged(
 
 /// An operator's error, with the name of the keyspace.
 fn in_keyspace(keyspace: &KeyspaceState, error: &Error) -> Error {
-    let message = format!("in the keyspace {:?} {error}", keyspace.name);
+    let message = format!("in the keyspace {:?} {error}", keyspace.name());
     Error::new(error.kind(), message)
 }
 
@@ -432,7 +432,7 @@ pub(crate) fn operator_of(keyspace: &KeyspaceState) -> Result<Operator> {
     if let Some(operator) = keyspace.merge_operator.get() {
         return Ok(operator.clone());
     }
-    let name = &keyspace.name;
+    let name = keyspace.name();
     let options = KeyspaceOptions::of_properties(&keyspace.properties.lock());
     let named = options.ok().and_then(|options| options.merge_operator);
     Err(match named {

@@ -163,11 +163,6 @@ impl Buffer {
         Some(self.owners[slot.key_owner as usize].slice(&slot.key))
     }
 
-    /// Whether the value of the record that was [looked at](Self::look_ahead) lies apart.
-    pub(crate) fn ahead_is_apart(&self) -> bool {
-        self.ahead.as_ref().is_some_and(|slot| slot.is_apart)
-    }
-
     /// Moves on; returns whether there was a record.
     #[inline]
     pub(crate) fn take(&mut self) -> bool {
@@ -178,6 +173,29 @@ impl Buffer {
         self.current = next;
         self.taken += 1;
         true
+    }
+
+    /// The record that [`take`](Self::take) would move to, once [`look_ahead`](Self::look_ahead)
+    /// has found it.
+    #[inline]
+    pub(crate) fn ahead(&self) -> Option<(&[u8], &[u8])> {
+        let slot = self.ahead.as_ref()?;
+        Some((
+            self.owners[slot.key_owner as usize].slice(&slot.key),
+            self.owners[slot.value_owner as usize].slice(&slot.value),
+        ))
+    }
+
+    /// Whether the value of that record lies apart.
+    #[inline]
+    pub(crate) fn ahead_is_apart(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|slot| slot.is_apart)
+    }
+
+    /// The place of that value, if it is known.
+    pub(crate) fn place_ahead(&self) -> Option<Apart> {
+        let (_, value) = self.ahead()?;
+        Apart::decode(value)
     }
 
     /// The next record that was not looked at. In a run, the record after it is fetched meanwhile.

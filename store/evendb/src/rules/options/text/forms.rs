@@ -1,4 +1,5 @@
-//! Numbers, sizes and lengths of time as people write them; the command reads its arguments so, too.
+//! Numbers, sizes and lengths of time as people write them; the command reads its arguments so,
+//! too.
 //!
 //! ```text
 //! size      4096   1_000_000   64KiB   1.5GiB   2MB     without a unit: bytes
@@ -7,9 +8,9 @@
 //! switch    on off true false yes no
 //! ```
 //! Units of sizes are B, KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024; also K, M, G, T, P, E) and
-//! KB, MB, GB, TB, PB, EB (powers of 1000), in upper or lower case. Units of time are ns, us, ms, s,
-//! m or min, h, d, in lower case. A space may stand before a unit. A size that is no whole number
-//! of bytes is rounded down; a time of less than a nanosecond is refused.
+//! KB, MB, GB, TB, PB, EB (powers of 1000), in upper or lower case. Units of time are ns, us, ms,
+//! s, m or min, h, d, in lower case. A space may stand before a unit. A size that is no whole
+//! number of bytes is rounded down; a time of less than a nanosecond is refused.
 //!
 //! What these functions write is read back as the same. Pure functions without state.
 

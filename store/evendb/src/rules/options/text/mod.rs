@@ -6,8 +6,8 @@
 //!                                                    |
 //!                             Options, Advanced, GuardOptions or KeyspaceOptions
 //! ```
-//! A row's name is that of the setter; setters of guards have `guards.` before it. Each setter has a
-//! row, except those that take an object: `tests/option_texts.rs` lists them. The text of a row's
+//! A row's name is that of the setter; setters of guards have `guards.` before it. Each setter has
+//! a row, except those that take an object: `tests/option_texts.rs` lists them. The text of a row's
 //! default sets what is there by default. What [`Options::text_of`] gives is set again as the same.
 //! docs/options.md has the rows, which the same test compares.
 //!
@@ -126,8 +126,8 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name, with the nearest names; and for a text that the option
-    /// does not take, with what it takes and its limits. Limits that depend on the system, and
+    /// `InvalidArgument` for an unknown name, with the nearest names; and for a text that the
+    /// option does not take, with what it takes and its limits. Limits that depend on the system, and
     /// features that a build lacks, are checked by [`open`](Self::open).
     pub fn set(mut self, name: &str, text: &str) -> Result<Options> {
         let row = row_of(Options::table(), name).ok_or_else(|| unknown(name, Options::table()))?;

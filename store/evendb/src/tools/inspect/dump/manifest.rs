@@ -105,6 +105,10 @@ fn change_item(change: &Change) -> DumpItem {
             item.text("name", name)
         }
         Change::DropKeyspace { id } => item("drop-keyspace").number("id", id.0.into()),
+        Change::RenameKeyspace { id, name } => {
+            let item = item("rename-keyspace").number("id", id.0.into());
+            item.text("name", name)
+        }
         Change::SetProperty {
             keyspace,
             name,

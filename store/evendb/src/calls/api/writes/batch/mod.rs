@@ -352,7 +352,7 @@ impl Batch {
                     (range.keyspace, &*range.low, what)
                 }
             };
-            (&*self.keyspace_of(number).name, key, what)
+            (self.keyspace_of(number).name(), key, what)
         })
     }
 

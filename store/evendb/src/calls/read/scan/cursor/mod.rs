@@ -18,6 +18,7 @@
 //! ([`crate::read::refill`]).
 
 pub(crate) mod end;
+pub(crate) mod fill;
 pub(crate) mod iter;
 
 use crate::catalog::KeyspaceState;

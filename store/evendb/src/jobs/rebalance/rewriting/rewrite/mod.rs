@@ -88,7 +88,7 @@ pub(crate) fn rewrite(
     let job = trace::job!(
         "rewrite",
         chunk = chunks[0].id.0,
-        keyspace = &*keyspace.name
+        keyspace = keyspace.name()
     );
     let views = begin_rewrite(context, keyspace, chunks)?;
     let _rebalancing = Rebalancing(chunks);

@@ -3,6 +3,9 @@
 //! Thread safety: any thread. The catalog's mutex is taken before a chunk's. Not here: the
 //! public handle ([`crate::Keyspace`]).
 
+mod names;
+
+use self::names::Names;
 use crate::chunk::Chunk;
 use crate::chunk::index::Index;
 use crate::chunk::share::Share;
@@ -28,16 +31,34 @@ pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 type Keyspaces = BTreeMap<String, Arc<KeyspaceState>>;
 
 /// All keyspaces, by name.
-pub(crate) struct Catalog(Mutex<Keyspaces>);
+pub(crate) struct Catalog {
+    keyspaces: Mutex<Keyspaces>,
+    /// The number of renamings; it is raised under the mutex.
+    renamings: AtomicU64,
+}
 
 impl Catalog {
     pub(crate) fn new(keyspaces: Keyspaces) -> Catalog {
-        Catalog(Mutex::new(keyspaces))
+        Catalog {
+            keyspaces: Mutex::new(keyspaces),
+            renamings: AtomicU64::new(0),
+        }
     }
 
-    /// Locks the catalog. Calls that create or drop a keyspace hold the lock over the edit.
+    /// Locks the catalog. Calls that create, rename or drop a keyspace hold the lock over the edit.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Keyspaces> {
-        self.0.lock()
+        self.keyspaces.lock()
+    }
+
+    /// The number of renamings up to now. While it stays the same, what was learnt of names under
+    /// the lock still holds.
+    pub(crate) fn renamings(&self) -> u64 {
+        self.renamings.load(Ordering::Acquire)
+    }
+
+    /// Counts a renaming. The caller holds the lock, and has not changed a name yet.
+    pub(crate) fn note_renaming(&self) {
+        self.renamings.fetch_add(1, Ordering::Release);
     }
 
     /// Every existing keyspace.
@@ -81,7 +102,7 @@ fn usual_length(old: u32, new: u32) -> u32 {
 /// The engine's state of a keyspace.
 pub(crate) struct KeyspaceState {
     pub(crate) id: KeyspaceId,
-    pub(crate) name: String,
+    names: Names,
     /// The root: it covers the whole key space, and names for each key the chunk that takes its
     /// puts.
     pub(crate) index: ArcCell<Index<Chunk>>,
@@ -135,7 +156,7 @@ impl KeyspaceState {
         let state = KeyspaceState {
             merge_operator: named.map_or_else(OnceLock::new, OnceLock::from),
             id,
-            name,
+            names: Names::new(name),
             index: ArcCell::new(Arc::new(index)),
             root_lock: Mutex::new(()),
             ttl_millis: AtomicU64::new(0),
@@ -153,6 +174,16 @@ impl KeyspaceState {
         };
         state.follow(&options);
         state
+    }
+
+    /// The name that it has now.
+    pub(crate) fn name(&self) -> &str {
+        self.names.current()
+    }
+
+    /// Notes another name, once the edit is durable. The caller holds the catalog's mutex.
+    pub(crate) fn rename(&self, name: &str) {
+        self.names.rename(name);
     }
 
     /// Takes over the keyspace's own options.
@@ -255,7 +286,7 @@ impl KeyspaceState {
         let message = format!(
             "the keyspace {:?} was dropped; a keyspace of that name made since is another one: ask \
              the database for it",
-            self.name
+            self.name()
         );
         Error::new(ErrorKind::KeyspaceDropped, message)
     }
