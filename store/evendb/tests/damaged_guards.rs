@@ -171,7 +171,7 @@ fn a_damaged_table_of_one_guard_stops_no_job_of_others() {
     let names = vfs.file_names(Path::new(DIR)).into_iter();
     let mut tables: Vec<_> = names.filter(|name| name.ends_with(".sst")).collect();
     assert!(tables.len() >= 30, "{} tables", tables.len());
-    // The largest ones, of which one block is a small part.
+    // The largest ones: one block is a small part of them.
     tables.sort_by_key(|name| std::cmp::Reverse(vfs.read_file(&path(name)).len()));
     for at in [0, 1] {
         let copy = vfs.fork_state();
@@ -250,7 +250,7 @@ fn what_a_snapshot_keeps_is_not_swept_at_each_checkpoint() {
     let (few, many) = (jobs(100), jobs(400));
     println!("{few} jobs with few pieces, {many} with many");
     assert!(
-        few > 0 && many <= few + 6,
+        few > 0 && many <= few * 3 / 2,
         "{many} jobs, and {few} with few"
     );
 }
