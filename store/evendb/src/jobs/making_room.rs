@@ -238,12 +238,7 @@ fn rewrite_for_room(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
     };
     let view = chunk.view.load_full();
     let all: u64 = view.funk.tables().map(|table| table.part_len()).sum();
-    // Runs of level 0 have the deletes. A sweep takes them to what they hide, and leaves no more
-    // than one run in each guard.
-    let useful = match view.funk.is_guarded() {
-        true => !view.funk.runs.is_empty(),
-        false => output_bytes(&view) * 4 / 3 < all,
-    };
+    let useful = output_bytes(&view) * 4 / 3 < all;
     drop(view);
     let damaged = chunk.damaged.load(Ordering::Relaxed);
     if !useful || damaged || chunk.latch.lock().retired {

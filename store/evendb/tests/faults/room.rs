@@ -3,7 +3,7 @@
 use crate::common::alone::is_alone;
 use crate::common::oracle::End;
 use crate::common::workload::{Runner, Step, steps};
-use crate::common::{self, LEVELS, count_from_env, scramble};
+use crate::common::{self, LEVELS, count_from_env, is_about_chunks, scramble};
 use crate::run::{Run, STEPS, brief, undisturbed};
 use crate::waiting::no_room_in_the_logs;
 use evendb::vfs::{CrashMode, SimVfs};
@@ -106,6 +106,9 @@ fn what_is_let_in_has_room_for_its_edits() {
     if !is_alone("room::what_is_let_in_has_room_for_its_edits") {
         return;
     }
+    // A known fault of guards: each flush adds a run, and without room for a table the runs cannot
+    // be compacted. So some flushes later a flush finds no room, though its deletes were admitted.
+    let _chunks = is_about_chunks();
     for level in LEVELS {
         let vfs = SimVfs::new(1);
         let db = on_full(&vfs, level).open(common::DIR).expect("opens");

@@ -21,10 +21,10 @@
 //! `base_units` units. If a level above the base level has data, level 0 goes to that level: newer
 //! data must never come to lie below older data.
 //!
-//! **Damage.** A table that a job could not read stays where it is, and so does what is older in its
-//! guard, which is *stuck*. Its newer runs are merged among themselves, and newer data comes to lie
-//! above it: the level counts as used. In level 0 the runs that are older than such a run go down
-//! first. Then the run itself moves without being read, to a level above all tables if there is
+//! **Damage.** A table that a job could not read stays where it is, and so does what is older in
+//! its guard, which is *stuck*. Its newer runs are merged among themselves, and newer data comes to
+//! lie above it: the level counts as used. In level 0 older runs than such a run go down first.
+//! Then the run itself moves without being read, to a level above all tables if there is
 //! one, because it may straddle each guard.
 //!
 //! **One job at a time** runs in a keyspace. Runs of level 0 may come beside it: they are newer

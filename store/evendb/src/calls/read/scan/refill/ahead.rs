@@ -182,9 +182,6 @@ impl Ahead {
             Direction::Forward => (from.as_deref(), to),
             Direction::Backward => (to, from.as_deref()),
         };
-        let overlaps = |table: &Arc<TableHandle>, low: Option<&[u8]>, high| {
-            table.part.meta.overlaps(low.unwrap_or_default(), high)
-        };
         let runs = || {
             let runs = funk.runs.iter().map(|run| &run.table);
             runs.filter(|table| overlaps(table, low, high))
@@ -256,6 +253,11 @@ impl Ahead {
         table.will_open_for_scan();
         true
     }
+}
+
+/// Whether a table may have keys from `low` to below `high`.
+fn overlaps(table: &TableHandle, low: Option<&[u8]>, high: Option<&[u8]>) -> bool {
+    table.part.meta.overlaps(low.unwrap_or_default(), high)
 }
 
 /// The tables of a chain that come after one.
