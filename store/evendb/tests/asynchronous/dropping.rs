@@ -92,7 +92,7 @@ fn a08_the_last_handle_is_dropped_in_a_waker() {
     files.hold_reads(true);
     let get = poll_as_owner(db.get_async(key(1)), db);
     until("a read stands", || files.standing() > 0);
-    // The future keeps the database open no longer: the waker alone has a handle.
+    // With the future its waker goes: the read alone keeps the database open.
     drop(get);
     files.hold_reads(false);
     until("the lock is free", opens);

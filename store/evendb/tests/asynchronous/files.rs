@@ -1,8 +1,9 @@
 //! Files whose reads and syncs a test holds up, and lets go.
 
+use super::executor::poll_once;
 use crate::common::{self, DIR};
 use evendb::vfs::{File, LockGuard, LockHolder, Mapping, SimVfs, Vfs};
-use evendb::{Db, Durability, Options};
+use evendb::{CommitFuture, Db, Durability, Options};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -92,6 +93,34 @@ impl Files {
             .durability(level)
             .workers(workers)
             .vfs(Arc::new(self.clone()))
+    }
+
+    /// Options of a small database, which is soon full.
+    pub fn small(&self, level: Durability) -> Options {
+        let options = self.options(level, 1).memory_budget(1 << 20);
+        options.advanced(|advanced| advanced.commit_log_bytes(64 << 10))
+    }
+
+    /// A database at level process that is full, and in which no checkpoint makes room, because
+    /// syncs are held. The commits that it returns ask for more than the whole log has, so the
+    /// writer stands at one of them.
+    pub fn full(&self) -> (Db, Vec<CommitFuture>) {
+        let db = self.small(Durability::Process).open(DIR).unwrap();
+        self.hold_syncs(true);
+        let commit = |number: u32, bytes: usize| {
+            let mut batch = db.batch();
+            batch.put(db.default_keyspace(), key(number), vec![7; bytes]);
+            batch.commit_async()
+        };
+        let mut number = 0;
+        while poll_once(commit(number, 1000)).is_ready() {
+            number += 1;
+            assert!(number < 100_000, "it is never full");
+        }
+        let mut stand: Vec<CommitFuture> = (0..40).map(|n| commit(n, 4000)).collect();
+        let polled = stand.iter_mut().map(poll_once);
+        assert!(polled.filter(std::task::Poll::is_pending).count() > 20);
+        (db, stand)
     }
 
     /// A database in which every record of `keys` keys has to be read from a file.
