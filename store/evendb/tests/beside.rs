@@ -6,6 +6,7 @@
     clippy::unwrap_used,
     reason = "a test, which may end at the first surprise"
 )]
+#![expect(clippy::disallowed_types, reason = "no model runs this")]
 
 mod common;
 
@@ -13,7 +14,8 @@ use common::killing::{DIR_VARIABLE, say};
 use common::{DIR, keys, layout, scramble};
 use evendb::vfs::{BootId, File, LockGuard, LockHolder, OsVfs, SimVfs, Vfs};
 use evendb::{
-    Changes, Db, Durability, ErrorKind, KeyspaceOptions, Layout, Merges, Options, Position,
+    Changes, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Layout, Merges, Options,
+    Position,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -482,8 +484,100 @@ fn the_change_feed_is_followed() {
     }
 }
 
-/// A reader's moment and the changes since its position are all there is, and nothing twice: also
-/// where records of a completed checkpoint lie behind the place where a replay would begin.
+fn sum_of(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value.try_into().unwrap())
+}
+
+type Sums = BTreeMap<Vec<u8>, u64>;
+
+fn sums_of(keyspace: &Keyspace) -> evendb::Result<Sums> {
+    let owned = |item: evendb::Result<(evendb::Value, evendb::Value)>| {
+        item.map(|(key, value)| (key.to_vec(), sum_of(&value)))
+    };
+    keyspace.iter().map(owned).collect()
+}
+
+/// Adds what a feed gives.
+fn add_all(feed: Changes, sums: &mut Sums) {
+    for change in feed {
+        for write in change.unwrap().writes() {
+            let sum: u64 = write.operands.unwrap().iter().map(sum_of).sum();
+            *sums.entry(write.key.to_vec()).or_default() += sum;
+        }
+    }
+}
+
+/// The same while several threads write and another one runs checkpoints: then records of a
+/// completed checkpoint lie behind the place where a replay would begin.
+#[test]
+fn a_moment_among_writers_and_its_position_fit() {
+    let (mut looked, mut behind) = (0, 0);
+    for layout in LAYOUTS {
+        for level in WITH_LOG {
+            let vfs = SimVfs::new(1);
+            let options = || {
+                on_sim(&vfs, layout, level)
+                    .memory_budget(16 << 20)
+                    .workers(1)
+                    .advanced(|advanced| advanced.commit_log_bytes(4 << 20))
+            };
+            let db = options().open(DIR).unwrap();
+            db.position().unwrap();
+            let adding = KeyspaceOptions::new().merge_operator(Merges::AddU64);
+            let sums = db.keyspace_with("sums", &adding).unwrap();
+            let writing = AtomicU32::new(3);
+            let mut readers = Vec::new();
+            std::thread::scope(|scope| {
+                for writer in 0..3_u64 {
+                    let (sums, writing) = (&sums, &writing);
+                    scope.spawn(move || {
+                        for step in 0..800 {
+                            let key = format!("k{}", scramble(writer << 32 | step) % 7);
+                            sums.merge(key, 1_u64.to_le_bytes()).unwrap();
+                        }
+                        writing.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
+                let (flushing, writing) = (&db, &writing);
+                scope.spawn(move || {
+                    while writing.load(Ordering::Relaxed) > 0 {
+                        flushing.flush().unwrap();
+                    }
+                });
+                while writing.load(Ordering::Relaxed) > 0 && readers.len() < 30 {
+                    let Ok(reader) = options().open_beside_writer(DIR) else {
+                        continue;
+                    };
+                    let theirs = reader.keyspace("sums").unwrap();
+                    // The writer may have gone on; then nothing is known of this moment.
+                    let begun = sums_of(&theirs).and_then(|found| {
+                        let feed = reader.changes_since(&reader.position()?)?;
+                        Ok((found, feed))
+                    });
+                    match begun {
+                        Ok(both) => readers.push(both),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Stale, "{error}"),
+                    }
+                }
+            });
+            // At sync level a checkpoint may have taken records that no sync has written yet; the
+            // next sync writes them, too.
+            sums.merge("last", 1_u64.to_le_bytes()).unwrap();
+            let expected = sums_of(&sums).unwrap();
+            assert_eq!(expected.values().sum::<u64>(), 2_401);
+            for (mut found, feed) in readers {
+                looked += 1;
+                behind += u32::from(found != expected);
+                add_all(feed, &mut found);
+                assert_eq!(found, expected, "{layout:?} {level:?}");
+            }
+        }
+    }
+    assert!(behind > 10, "{behind} of {looked}");
+}
+
+/// A reader's moment and the changes since its position are all there is, and nothing twice, over
+/// checkpoints and lives of the writer.
 #[test]
 fn a_readers_moment_and_its_position_fit() {
     for layout in LAYOUTS {
@@ -515,24 +609,11 @@ fn a_readers_moment_and_its_position_fit() {
                 if !reader.keyspace_exists("sums") {
                     continue;
                 }
-                let theirs = reader.keyspace("sums").unwrap();
-                let sum_of = |value: &[u8]| u64::from_le_bytes(value.try_into().unwrap());
-                let read = |keyspace: &evendb::Keyspace| -> BTreeMap<Vec<u8>, u64> {
-                    let items = keyspace.iter().map(Result::unwrap);
-                    items
-                        .map(|(key, value)| (key.to_vec(), sum_of(&value)))
-                        .collect()
-                };
-                let mut found = read(&theirs);
+                let mut found = sums_of(&reader.keyspace("sums").unwrap()).unwrap();
                 let position = reader.position().unwrap();
-                for change in reader.changes_since(&position).unwrap() {
-                    for write in change.unwrap().writes() {
-                        let operands = write.operands.unwrap();
-                        let sum: u64 = operands.iter().map(sum_of).sum();
-                        *found.entry(write.key.to_vec()).or_default() += sum;
-                    }
-                }
-                assert_eq!(found, read(&sums), "{layout:?} {level:?} round {round}");
+                add_all(reader.changes_since(&position).unwrap(), &mut found);
+                let expected = sums_of(&sums).unwrap();
+                assert_eq!(found, expected, "{layout:?} {level:?} round {round}");
             }
         }
     }

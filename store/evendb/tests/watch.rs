@@ -6,6 +6,7 @@
     clippy::unwrap_used,
     reason = "a test, which may end at the first surprise"
 )]
+#![expect(clippy::disallowed_types, reason = "no model runs this")]
 
 mod common;
 
@@ -175,7 +176,7 @@ fn write_some(db: &Db, spaces: &[Keyspace; 3], seed: u64) {
         }
         2 => keyspace.delete_range(at..).unwrap(),
         3 => keyspace
-            .put_with_ttl(at, value, Duration::from_hours(1))
+            .put_with_ttl(at, value, Duration::from_secs(3600))
             .unwrap(),
         4 => spaces[2].merge(at, value).unwrap(),
         5 | 6 => {
