@@ -13,8 +13,12 @@
 //! one: checkpoints, for which puts may wait, never stand behind jobs of minutes.
 //!
 //! **Threads** are started for tasks that are due while all others are busy, up to the bound, and
-//! end when nothing was due for [`LINGER`]. While any task is due later, one thread waits for its
-//! time.
+//! end when nothing was due for [`LINGER`]. The last one stays as long as there is any task, so that
+//! a task which is hastened has a thread even if the system starts none any more.
+//!
+//! **Many tasks** take turns more rarely: with each [`CROWD`] tasks that do not sleep, the time
+//! between two turns of a task is as long again. Otherwise the looks of a thousand databases would
+//! take a processor. Hastened tasks, and jobs, do not wait for that.
 //!
 //! **The end of a database.** [`Crew::end`] runs the tasks of the owner in the calling thread: they
 //! see that they must end. It waits for those that other threads run. So closing waits for no other
@@ -38,6 +42,9 @@ const LINGER: Duration = match cfg!(any(evendb_loom, evendb_shuttle)) {
     true => Duration::ZERO,
     false => Duration::from_secs(1),
 };
+
+/// The number of tasks that take turns as often as each would alone.
+const CROWD: usize = 64;
 
 /// What follows a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +160,10 @@ impl State {
             return Some(turn);
         };
         self.at_jobs -= usize::from(task.is_job);
+        let times = match task.is_job {
+            true => 1,
+            false => 1 + (self.others.len() / CROWD) as u32,
+        };
         let hastened = std::mem::take(&mut task.hastened);
         let at = match next {
             Next::Ended => {
@@ -160,7 +171,10 @@ impl State {
                 return Some(turn);
             }
             Next::Again(_) | Next::Asleep if hastened => Some(Instant::now()),
-            Next::Again(at) => Some(at),
+            Next::Again(at) => {
+                let now = Instant::now();
+                Some(now + at.saturating_duration_since(now) * times)
+            }
             Next::Asleep => None,
         };
         task.turn = Some(turn);
@@ -278,6 +292,10 @@ impl Crew {
             }
         }
         state.ending -= 1;
+        if state.tasks.is_empty() {
+            // The last thread may go.
+            self.work.notify_all();
+        }
     }
 
     /// The number of threads that may run jobs at the same time.
@@ -317,20 +335,22 @@ impl Crew {
                 }
                 continue;
             }
-            // One thread waits for what is due later; the others go after a while.
+            // One thread waits for what comes; the others go after a while.
             let lingers = LINGER.saturating_sub(now.saturating_duration_since(idle_since));
-            let is_needed = first.is_some() && state.waiting == 0;
-            if lingers.is_zero() && !is_needed {
+            let stays = state.waiting == 0 && !state.tasks.is_empty();
+            if lingers.is_zero() && !stays {
                 break;
             }
             let until_due = first.map(|(at, _)| at.saturating_duration_since(now));
-            let wait = match until_due {
-                Some(due) if is_needed => due,
-                Some(due) => due.min(lingers),
-                None => lingers,
-            };
             state.waiting += 1;
-            self.work.wait_for(&mut state, wait);
+            match (stays, until_due) {
+                (true, Some(due)) => drop(self.work.wait_for(&mut state, due)),
+                (true, None) => self.work.wait(&mut state),
+                (false, due) => {
+                    let wait = due.unwrap_or(lingers).min(lingers);
+                    self.work.wait_for(&mut state, wait);
+                }
+            }
             state.waiting -= 1;
         }
         state.threads -= 1;
@@ -356,5 +376,91 @@ impl Crew {
         // It may hold the last reference to a database.
         drop(gone);
         self.state.lock()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// A task that says that its turn begins, waits for a word, and ends.
+    fn waiting_task() -> (Turn, Receiver<()>, Sender<()>) {
+        let ((begun, begins), (go, goes)) = (channel(), channel());
+        let turn = move || {
+            begun.send(()).unwrap();
+            goes.recv().unwrap();
+            Next::Ended
+        };
+        (Box::new(turn), begins, go)
+    }
+
+    #[test]
+    fn jobs_leave_a_thread_for_others() {
+        let crew = Arc::new(Crew::new(2));
+        let (job, begins, go) = waiting_task();
+        crew.add((1, 1), true, job).unwrap();
+        begins.recv().unwrap();
+        let (second, second_begins, second_go) = waiting_task();
+        crew.add((1, 1), true, second).unwrap();
+        let (other, other_begins, other_go) = waiting_task();
+        crew.add((2, 0), false, other).unwrap();
+        other_begins.recv().unwrap();
+        assert!(second_begins.try_recv().is_err(), "two jobs at once");
+        assert_eq!(crew.threads(), 2);
+        other_go.send(()).unwrap();
+        go.send(()).unwrap();
+        second_begins.recv().unwrap();
+        second_go.send(()).unwrap();
+        crew.end(1);
+        crew.end(2);
+        assert!(crew.state.lock().tasks.is_empty());
+    }
+
+    /// Although another owner's turn has the only thread.
+    #[test]
+    fn an_end_runs_the_last_turns_itself() {
+        let crew = Arc::new(Crew::new(1));
+        let (busy, begins, go) = waiting_task();
+        crew.add((1, 0), false, busy).unwrap();
+        begins.recv().unwrap();
+        let (turn, ran, word) = waiting_task();
+        word.send(()).unwrap();
+        crew.add((2, 0), false, turn).unwrap();
+        crew.end(2);
+        ran.recv().unwrap();
+        assert_eq!(crew.state.lock().tasks.len(), 1);
+        go.send(()).unwrap();
+        crew.end(1);
+    }
+
+    #[test]
+    fn many_tasks_take_turns_more_rarely() {
+        let tick = Duration::from_secs(1000);
+        let due_in = |tasks: u64| {
+            let mut state = State::default();
+            let now = Instant::now();
+            for owner in 0..tasks {
+                let task = Task {
+                    turn: Some(Box::new(|| Next::Ended)),
+                    is_job: false,
+                    due: None,
+                    hastened: false,
+                };
+                state.tasks.insert((owner, 0, 0), task);
+                state.set_due((owner, 0, 0), now);
+            }
+            let turn = state.take((0, 0, 0)).unwrap();
+            assert!(
+                state
+                    .put_back((0, 0, 0), turn, Next::Again(now + tick))
+                    .is_none()
+            );
+            state.tasks[&(0, 0, 0)].due.unwrap().0 - now
+        };
+        assert!(due_in(10) <= tick);
+        let many = due_in(10 * CROWD as u64);
+        assert!(many > 9 * tick && many <= 10 * tick, "{many:?}");
     }
 }

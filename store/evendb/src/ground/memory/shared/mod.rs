@@ -23,6 +23,9 @@
 //! made and opened as one of [`Shared::sizes_budget`] of its own is. Its commit log is written by
 //! system calls, unless the program wants it mapped: so no part has to hold it.
 //!
+//! **No cache is shared.** Each database has rows, spans and tables of its own, so the number of a
+//! file or a chunk of one is never taken for that of another.
+//!
 //! Invariants
 //! * The parts, or what databases still hold above their parts, are together at most the budget
 //!   without the reserve. There is one exception: a database that has just been opened has its
