@@ -20,8 +20,8 @@
 //!   which loom and shuttle replace. `container` - the memory that a container lets this process
 //!   have.
 //! * `words/`: `maker` - who made a database, and what is refused. `limits` - the error of an
-//!   option outside its limits. `error` - failures of the public faces. `durability` - what an
-//!   acknowledged write survives. `horizon` - which versions readers may still see. `range_size` -
+//!   option outside its limits. `durability` - what an acknowledged write survives. `error` -
+//!   failures of the public faces. `horizon` - which versions readers may still see. `range_size` -
 //!   about how much a range holds. `key_range` - a range of keys as its least key and its upper
 //!   limit. `setters` - the setters of options. `value_bytes` - what values that reads return can
 //!   do.

@@ -62,16 +62,25 @@ fn public_functions(text: &str, of: &str) -> Vec<(String, String)> {
     functions
 }
 
-/// The setters of all files: the public functions without those that make the options or open with
-/// them.
+/// Functions that make the options, open with them, or set and read by their names the options that
+/// have setters.
+const NO_SETTERS: [&str; 6] = [
+    "new",
+    "open",
+    "open_beside_writer",
+    "table",
+    "set",
+    "text_of",
+];
+
+/// The setters of all files.
 fn options_setters(sources: &BTreeMap<String, String>) -> Vec<String> {
     let functions = sources
         .values()
         .flat_map(|text| public_functions(text, "Options"));
     let names = functions.map(|(name, _)| name);
-    let others = ["new", "open", "open_beside_writer"];
     names
-        .filter(|name| !others.contains(&name.as_str()))
+        .filter(|name| !NO_SETTERS.contains(&&**name))
         .collect()
 }
 

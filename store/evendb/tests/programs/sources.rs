@@ -4,7 +4,7 @@ use super::Counts;
 use std::fs;
 use std::path::Path;
 
-const FILES: [&str; 26] = [
+const FILES: [&str; 27] = [
     "calls/api/asynchronous/chunks.rs",
     "calls/api/asynchronous/commits.rs",
     "calls/api/asynchronous/gets.rs",

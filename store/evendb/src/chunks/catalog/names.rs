@@ -6,8 +6,8 @@
 //! ```
 //! A name that was lent stays where it is as long as the keyspace's state: names are only added,
 //! and the current one is an index among them. A keyspace that goes back and forth between two
-//! names has two. A program that gives it ever new names keeps all of them, about 100 bytes each, until
-//! the database is opened again.
+//! names has two. A program that gives it ever new names keeps all of them, about 100 bytes each,
+//! until the database is opened again.
 //!
 //! Thread safety: any thread reads; one at a time renames, which holds the catalog's mutex.
 

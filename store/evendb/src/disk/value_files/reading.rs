@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Longer values are verified before memory is taken for them.
 pub(super) const LONG_BYTES: u32 = 16 << 20;
-/// Bytes that are read at once of a value of which a part is wanted.
+/// Bytes that are read at once when only a part of a value is wanted.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The value at this place in `file`.

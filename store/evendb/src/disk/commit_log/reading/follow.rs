@@ -281,7 +281,7 @@ impl CommitLog {
     }
 
     /// The number of counted readers.
-    #[cfg(test)]
+    #[cfg(all(test, evendb_loom))]
     pub(crate) fn counted_followers(&self) -> usize {
         self.followers.waiting.load(Ordering::Relaxed)
     }

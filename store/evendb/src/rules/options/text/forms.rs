@@ -96,7 +96,7 @@ pub fn parse_switch(text: &str) -> Option<bool> {
     }
 }
 
-/// A number of bytes in the greatest unit of which it is a whole number: `64KiB`, `1000`.
+/// A number of bytes in the greatest unit that leaves a whole number: `64KiB`, `1000`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let step = match bytes {
@@ -106,7 +106,7 @@ pub fn size(bytes: u64) -> String {
     format!("{}{}", bytes >> (10 * step), UNITS[step])
 }
 
-/// A length of time in the greatest unit of which it is a whole number: `100ms`, `2d`.
+/// A length of time in the greatest unit that leaves a whole number: `100ms`, `2d`.
 pub fn duration(length: Duration) -> String {
     let nanos = length.as_nanos();
     let units = [
@@ -140,7 +140,7 @@ fn split(text: &str) -> (&str, &str) {
     (number, unit.trim())
 }
 
-/// The digits without the underscores, each of which stands between two digits.
+/// The digits without the underscores; each underscore stands between two digits.
 fn without_underscores(number: &str) -> Option<String> {
     let parts = number.split(['_', '.']);
     let is_grouped = parts.into_iter().all(|part| !part.is_empty());

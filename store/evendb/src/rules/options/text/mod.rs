@@ -127,8 +127,8 @@ impl Options {
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown name, with the nearest names; and for a text that the
-    /// option does not take, with what it takes and its limits. Limits that depend on the system, and
-    /// features that a build lacks, are checked by [`open`](Self::open).
+    /// option does not take, with what it takes and its limits. Limits that depend on the system,
+    /// and features that a build lacks, are checked by [`open`](Self::open).
     pub fn set(mut self, name: &str, text: &str) -> Result<Options> {
         let row = row_of(Options::table(), name).ok_or_else(|| unknown(name, Options::table()))?;
         match row.of {
