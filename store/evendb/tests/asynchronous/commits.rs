@@ -21,7 +21,7 @@ fn synced(db: &Db, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> CommitFutu
 #[test]
 fn at_process_level_the_first_poll_is_the_last() {
     let files = Files::new();
-    let db = files.options(Durability::Process, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Process);
     let mut batch = put(&db, "a", "1");
     let other = db.keyspace("other").unwrap();
     batch.put(&other, "b", "2").delete_range(&other, "x".."y");
@@ -42,7 +42,7 @@ fn at_process_level_the_first_poll_is_the_last() {
 #[test]
 fn at_sync_level_the_future_is_ready_after_the_sync() {
     let files = Files::new();
-    let db = files.options(Durability::Process, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Process);
     files.hold_syncs(true);
     let mut commit = synced(&db, "a", "1");
     assert!(poll_once(&mut commit).is_pending());
@@ -66,7 +66,7 @@ fn at_sync_level_the_future_is_ready_after_the_sync() {
 #[test]
 fn a22_a_commit_is_polled_twice_however_long_its_sync_takes() {
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     files.hold_syncs(true);
     let lets_go = {
         let files = files.clone();
@@ -88,7 +88,7 @@ fn a22_a_commit_is_polled_twice_however_long_its_sync_takes() {
 #[test]
 fn a11_eight_threads_with_64_commits_each() {
     let files: Vec<Files> = (0..2).map(|_| Files::new()).collect();
-    let open = |files: &Files| files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let open = |files: &Files| files.open(Durability::Sync);
     let dbs: Vec<Db> = files.iter().map(open).collect();
     let threads: Vec<_> = (0..8)
         .map(|thread| {
@@ -116,13 +116,14 @@ fn a11_eight_threads_with_64_commits_each() {
 #[test]
 fn ten_thousand_commits_on_one_thread() {
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     let commits = (0..10_000)
         .map(|n| put(&db, key(n), "1").commit_async())
         .collect();
     let (done, polls) = drive(commits);
     assert!(done.into_iter().all(|done| done.is_ok()));
-    assert!(polls <= 20_000, "{polls}");
+    // One more for a commit for which files had to be made longer.
+    assert!(polls <= 30_000, "{polls}");
     assert_eq!(db.iter().count(), 10_000);
 }
 
@@ -131,7 +132,10 @@ fn order(db: &Db) -> Vec<Vec<u8>> {
     let begin = db.oldest_position().unwrap();
     let changes = db.changes_since(&begin).unwrap();
     let keys = |change: Change| -> Vec<Vec<u8>> {
-        change.writes().map(|write| write.key.to_vec()).collect()
+        let puts = change
+            .writes()
+            .filter(|write| write.value.is_some() && write.key != b"room");
+        puts.map(|write| write.key.to_vec()).collect()
     };
     changes.flat_map(|change| keys(change.unwrap())).collect()
 }
@@ -140,7 +144,7 @@ fn order(db: &Db) -> Vec<Vec<u8>> {
 #[test]
 fn a17_the_order_is_that_of_the_first_polls() {
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     let mut first = put(&db, "a", "1").commit_async();
     let mut second = put(&db, "b", "1").commit_async();
     assert!(poll_once(&mut second).is_pending());
@@ -233,7 +237,7 @@ fn a16_commits_that_nobody_waits_for_stay_within_the_room() {
 fn a01_a_dropped_commit_is_checked_or_never_happens() {
     for first_is_dropped in [true, false] {
         let files = Files::new();
-        let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+        let db = files.open(Durability::Sync);
         db.put("x", "0").unwrap();
         files.hold_syncs(true);
         let transaction = |value| {
@@ -260,7 +264,7 @@ fn a01_a_dropped_commit_is_checked_or_never_happens() {
 #[test]
 fn without_a_log_a_commit_waits_for_a_checkpoint() {
     let files = Files::new();
-    let db = files.options(Durability::Relaxed, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Relaxed);
     at_once(put(&db, "relaxed", "1").commit_async()).unwrap();
     let commits = (0..20).map(|n| synced(&db, key(n), "1")).collect();
     let (done, polls) = drive(commits);
@@ -278,7 +282,7 @@ fn without_a_log_a_commit_waits_for_a_checkpoint() {
 #[test]
 fn a_commit_after_a_crash_takes_what_was_left() {
     let files = Files::new();
-    let db = files.options(Durability::Process, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Process);
     db.put("left", "1").unwrap();
     let crashed = Files::of(files.sim.crash(evendb::vfs::CrashMode::Process));
     let again = crashed.options(Durability::Process, 1).open(DIR).unwrap();

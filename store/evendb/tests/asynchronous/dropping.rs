@@ -17,7 +17,7 @@ fn a03_dropped_at_each_poll() {
     for polls in 0..4 {
         for held in [false, true] {
             let files = Files::new();
-            let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+            let db = files.open(Durability::Sync);
             files.hold_syncs(held);
             let mut transaction = db.transaction().unwrap();
             for name in ["a", "b", "c"] {
@@ -32,8 +32,7 @@ fn a03_dropped_at_each_poll() {
             files.hold_syncs(false);
             db.put("other", "1").unwrap();
             let crashed = files.sim.crash(evendb::vfs::CrashMode::PowerLossNothing);
-            let options = Files::of(crashed).options(Durability::Sync, 1);
-            let again = options.open(DIR).unwrap();
+            let again = Files::of(crashed).open(Durability::Sync);
             let count = again.iter().count();
             let expected = if polls == 0 { 1 } else { 4 };
             assert_eq!(count, expected, "{polls} polls, held: {held}");
@@ -47,7 +46,7 @@ fn a03_dropped_at_each_poll() {
 #[test]
 fn a02_a_dropped_put_does_not_come_later() {
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     files.hold_syncs(true);
     for value in ["1", "2"] {
         let mut batch = db.batch();
@@ -57,7 +56,7 @@ fn a02_a_dropped_put_does_not_come_later() {
     files.hold_syncs(false);
     assert_eq!(db.get("k").unwrap().unwrap(), "2");
     db.close().unwrap();
-    let again = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let again = files.open(Durability::Sync);
     assert_eq!(again.get("k").unwrap().unwrap(), "2");
 }
 
@@ -97,7 +96,7 @@ fn a08_the_last_handle_is_dropped_in_a_waker() {
     files.hold_reads(false);
     until("the lock is free", opens);
 
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     files.hold_syncs(true);
     let mut batch = db.batch();
     batch.put(db.default_keyspace(), "k", "v");
@@ -126,6 +125,7 @@ fn a08_the_waker_drops_the_future_and_the_last_handle() {
         let own = db.clone();
         let mut future: Pin<Box<dyn Future<Output = ()> + Send>> = match on_syncer {
             true => {
+                drop(own);
                 let mut batch = db.batch();
                 batch.put(db.default_keyspace(), "k", "v");
                 Box::pin(async move { batch.commit_async().await.unwrap() })
@@ -162,14 +162,14 @@ fn a19_dropping_does_not_wait_for_the_read() {
     files.hold_reads(false);
     // Close waits for reads under way, and then the directory is free.
     db.close().unwrap();
-    files.options(Durability::Process, 1).open(DIR).unwrap();
+    files.open(Durability::Process);
 }
 
 /// A waker is woken once, and a future that was dropped wakes nobody.
 #[test]
 fn a_dropped_future_wakes_nobody() {
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     files.hold_syncs(true);
     let (gone, there) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
     let mut commits = Vec::new();
@@ -209,7 +209,7 @@ fn a_waker_may_call_the_database() {
         }
     }
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     files.hold_syncs(true);
     let calls = Arc::new(Calls(db.clone(), Mutex::new(None)));
     let mut persist = db.persist_async();

@@ -2,7 +2,6 @@
 
 use super::executor::{at_once, drive, poll_once, until};
 use super::files::{Files, key};
-use crate::common::DIR;
 use evendb::{
     CommitFuture, Db, Durability, ErrorKind, GetFuture, Keyspace, MultiGetFuture, NextChunk,
     PersistFuture, RangeChunks, Snapshot,
@@ -80,7 +79,7 @@ fn a14_closing_resolves_all() {
     assert_eq!(at_once(late_commit).unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(at_once(late_persist).unwrap_err().kind(), ErrorKind::Closed);
     drop(db);
-    let again = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let again = files.open(Durability::Sync);
     for number in 0..16 {
         assert_eq!(again.get(key(number)).unwrap().unwrap(), "1");
     }
@@ -91,7 +90,7 @@ fn a14_closing_resolves_all() {
 #[test]
 fn a14_a_failed_sync_resolves_all() {
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     files.hold_syncs(true);
     let mut commits: Vec<CommitFuture> = (0..16).map(|n| put(&db, &key(n))).collect();
     for commit in &mut commits {

@@ -95,6 +95,12 @@ impl Files {
             .vfs(Arc::new(self.clone()))
     }
 
+    /// A database with room for a few writes: the first write of an opening makes files longer, so
+    /// as a future it would be handed to the writer.
+    pub fn open(&self, level: Durability) -> Db {
+        with_room(self.options(level, 1).open(DIR).unwrap())
+    }
+
     /// Options of a small database, which is soon full.
     pub fn small(&self, level: Durability) -> Options {
         let options = self.options(level, 1).memory_budget(1 << 20);
@@ -135,8 +141,15 @@ impl Files {
             let advanced = advanced.munks(false).row_cache(false);
             advanced.warm_reopening(false)
         });
-        nothing_in_ram.open(DIR).unwrap()
+        with_room(nothing_in_ram.open(DIR).unwrap())
     }
+}
+
+/// A database that has room, because a key was put. It is gone again.
+fn with_room(db: Db) -> Db {
+    db.put("room", [7; 100]).unwrap();
+    db.delete("room").unwrap();
+    db
 }
 
 pub fn key(number: u32) -> String {

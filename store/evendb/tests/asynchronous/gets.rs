@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 #[test]
 fn what_memory_knows_is_ready_at_the_first_poll() {
     let files = Files::new();
-    let db = files.options(Durability::Process, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Process);
     let snapshot = db.snapshot().unwrap();
     db.put("a", "1").unwrap();
     let keyspace = db.default_keyspace();
@@ -46,7 +46,7 @@ fn what_memory_knows_is_ready_at_the_first_poll() {
 #[test]
 fn operands_that_memory_has_are_folded_at_once() {
     let files = Files::new();
-    let db = files.options(Durability::Process, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Process);
     let adding = KeyspaceOptions::new().merge_operator(Merges::AddU64);
     let counters = db.keyspace_with("counters", &adding).unwrap();
     counters.put("a", 1u64.to_le_bytes()).unwrap();
@@ -244,7 +244,7 @@ fn a_read_only_database_has_readers() {
 #[test]
 fn a_poll_after_the_last_one_is_an_error() {
     let files = Files::new();
-    let db = files.options(Durability::Process, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Process);
     let mut get = db.get_async("k");
     at_once(&mut get).unwrap();
     let error = at_once(&mut get).unwrap_err();

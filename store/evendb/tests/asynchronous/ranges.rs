@@ -27,7 +27,7 @@ fn expected(numbers: impl Iterator<Item = u32>) -> Vec<(String, Vec<u8>)> {
 }
 
 fn warm(files: &Files, keys: u32) -> Db {
-    let db = files.options(Durability::Process, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Process);
     for number in 0..keys {
         db.put(key(number), value(number)).unwrap();
     }

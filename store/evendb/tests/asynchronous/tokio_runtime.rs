@@ -2,7 +2,6 @@
 
 use super::executor::block_on;
 use super::files::{Files, key, value};
-use crate::common::DIR;
 use evendb::{Db, Durability};
 use tokio::runtime::{Builder, Runtime};
 
@@ -69,7 +68,7 @@ fn a22_block_on_within_a_runtime_a_thousand_times() {
 #[test]
 fn a_wait_holds_up_no_other_task() {
     let files = Files::new();
-    let db = files.options(Durability::Sync, 1).open(DIR).unwrap();
+    let db = files.open(Durability::Sync);
     let runtime = Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         files.hold_syncs(true);

@@ -39,8 +39,8 @@ const BYTES_MAX: usize = 256 << 10;
 /// The records of a range at one moment, in chunks: [`Keyspace::range_async`] makes it.
 ///
 /// `Send` and `'static`; one task at a time uses it. It holds one chunk at most, whatever the
-/// length of the range. What memory has is ready at the first poll; otherwise a thread of the database
-/// gathers the next chunk. An error ends it: after that there are no more chunks.
+/// length of the range. What memory has is ready at the first poll; otherwise a thread of the
+/// database gathers the next chunk. An error ends it: after that there are no more chunks.
 ///
 /// ```
 /// # use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
