@@ -13,8 +13,8 @@
 //! one: checkpoints, for which puts may wait, never stand behind jobs of minutes.
 //!
 //! **Threads** are started for tasks that are due while all others are busy, up to the bound, and
-//! end when nothing was due for [`LINGER`]. The last one stays as long as there is any task, so that
-//! a task which is hastened has a thread even if the system starts none any more.
+//! end when nothing was due for [`LINGER`]. The last one stays as long as there is any task: so a
+//! task that is hastened has a thread even if the system starts none any more.
 //!
 //! **Many tasks** take turns more rarely: with each [`CROWD`] tasks that do not sleep, the time
 //! between two turns of a task is as long again. Otherwise the looks of a thousand databases would

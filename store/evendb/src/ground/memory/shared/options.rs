@@ -64,9 +64,10 @@ impl SharedOptions {
     }
 
     /// The most threads for the background work of all databases together, from 1 to 256. Default:
-    /// four for two cores, at most 9. They come when there is work, and end a second after it. No
-    /// database has threads of its own. [`Options::workers`](crate::Options::workers) still says
-    /// how many of them may reorganise one database at the same time.
+    /// four for two cores, at most 9. They come when there is work, and all but one end a second
+    /// after it. No database has threads of its own.
+    /// [`Options::workers`](crate::Options::workers) still says how many of them may reorganise one
+    /// database at the same time.
     pub fn threads(mut self, threads: u64) -> SharedOptions {
         self.threads = Some(threads);
         self
