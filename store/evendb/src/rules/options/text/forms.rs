@@ -152,7 +152,7 @@ fn without_underscores(number: &str) -> Option<String> {
 fn scaled(digits: &str, factor: u128) -> Option<(u128, u128)> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_decimal = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    let fits = whole.len() <= 20 && fraction.len() <= 18;
+    let fits = whole.len() <= 30 && fraction.len() <= 18;
     if whole.is_empty() || !fits || !is_decimal(whole) || !is_decimal(fraction) {
         return None;
     }
@@ -162,7 +162,7 @@ fn scaled(digits: &str, factor: u128) -> Option<(u128, u128)> {
         digits => digits.parse::<u128>().ok()?.checked_mul(factor)?,
     };
     let above = whole.parse::<u128>().ok()?.checked_mul(factor)?;
-    Some((above + below / parts, below % parts))
+    Some((above.checked_add(below / parts)?, below % parts))
 }
 
 #[cfg(test)]
