@@ -117,7 +117,9 @@ pub fn duration(length: Duration) -> String {
         ("ms", 1_000_000),
         ("us", 1000),
     ];
-    let whole = units.iter().find(|(_, of)| nanos > 0 && nanos % of == 0);
+    let whole = units
+        .iter()
+        .find(|(_, of)| nanos > 0 && nanos.is_multiple_of(*of));
     match (nanos, whole) {
         (0, _) => "0s".to_owned(),
         (_, Some((unit, of))) => format!("{}{unit}", nanos / of),
