@@ -190,6 +190,10 @@ fn texts_mean_what_the_setters_take() {
         let set = KeyspaceOptions::new().merge_operator(Merges::AddU64);
         assert_eq!(by_text, set);
     }
+    // The longest time is read back, too.
+    let longest = Options::new().advanced(|all| all.wait_for_lock(Duration::MAX));
+    let text = longest.text_of("wait_for_lock").unwrap();
+    assert_eq!(by_text("wait_for_lock", &text), longest.shown());
     let never = KeyspaceOptions::new().values_apart_from(u32::MAX);
     assert_eq!(never.text_of("values_apart_from").as_deref(), Some("none"));
 }

@@ -67,7 +67,7 @@ impl Keyspace {
     /// # let dir = tempfile::tempdir().unwrap();
     /// let db = evendb::Db::open(dir.path())?;
     /// for number in 0..1000 {
-    ///     db.put(format!("user/{number:04}"), "")?;
+    ///     db.put(format!("user/{number:04}"), [0; 92])?;
     /// }
     /// assert_eq!(db.approximate_len::<&str>(..)?, 1000);
     /// assert!((200..300).contains(&db.approximate_len("user/0250".."user/0500")?));

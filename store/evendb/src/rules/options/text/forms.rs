@@ -117,7 +117,9 @@ pub fn duration(length: Duration) -> String {
         ("ms", 1_000_000),
         ("us", 1000),
     ];
-    let whole = units.iter().find(|(_, of)| nanos > 0 && nanos % of == 0);
+    let whole = units
+        .iter()
+        .find(|(_, of)| nanos > 0 && nanos.is_multiple_of(*of));
     match (nanos, whole) {
         (0, _) => "0s".to_owned(),
         (_, Some((unit, of))) => format!("{}{unit}", nanos / of),
@@ -152,7 +154,7 @@ fn without_underscores(number: &str) -> Option<String> {
 fn scaled(digits: &str, factor: u128) -> Option<(u128, u128)> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_decimal = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    let fits = whole.len() <= 20 && fraction.len() <= 18;
+    let fits = whole.len() <= 30 && fraction.len() <= 18;
     if whole.is_empty() || !fits || !is_decimal(whole) || !is_decimal(fraction) {
         return None;
     }
@@ -162,7 +164,7 @@ fn scaled(digits: &str, factor: u128) -> Option<(u128, u128)> {
         digits => digits.parse::<u128>().ok()?.checked_mul(factor)?,
     };
     let above = whole.parse::<u128>().ok()?.checked_mul(factor)?;
-    Some((above + below / parts, below % parts))
+    Some((above.checked_add(below / parts)?, below % parts))
 }
 
 #[cfg(test)]
