@@ -532,7 +532,7 @@ fn of_batches_and_transactions() -> Vec<Case> {
 }
 
 /// The calls that are in no trace, and the reasons.
-pub const NOT_RECORDED: [(&str, &str); 13] = [
+pub const NOT_RECORDED: [(&str, &str); 14] = [
     ("Backups::", "calls on files of backups, without a database"),
     ("Change::", "looks at a change in memory"),
     (
