@@ -13,9 +13,9 @@
 //! this.
 //!
 //! A reader that waits is a thread at the gate, or a task whose [`Waker`] is kept there under a
-//! [`FollowerTicket`]. A task counts itself, leaves its waker at the gate, and looks again after that. If
-//! the other thread comes to the gate first, its move comes before the look; else it finds the
-//! waker. A wake-up is for all: it takes every waker, so a task that was woken and then dropped
+//! [`FollowerTicket`]. A task counts itself, leaves its waker at the gate, and looks again after
+//! that. If the other thread comes to the gate first, its move comes before the look; else it finds
+//! the waker. A wake-up is for all: it takes every waker, so a task that was woken and then dropped
 //! keeps no other task asleep. Each waker at the gate is counted once; who takes it from the gate
 //! takes back its count. Wakers run, and are dropped, while no lock of this file is held: they are
 //! code of the application, which may drop a reader.
