@@ -17,7 +17,7 @@ fn filled() -> Place {
     let place = Place::new();
     for letter in ["v", "w"] {
         let line = |number: u32| format!("{:04}\t{}\n", number * 7 % 500, letter.repeat(200));
-        place.file("lines.tsv", &(0..500).map(line).collect::<String>());
+        place.file("lines.tsv", (0..500).map(line).collect::<String>());
         run(&place, &["import", "db", "lines.tsv"]).expect_code(0);
     }
     run(&place, &["compact", "db"]).expect_code(0);

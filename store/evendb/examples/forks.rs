@@ -41,7 +41,7 @@ fn value(number: u64) -> Vec<u8> {
 fn fill(db: &Db, count: u64, first: u64) {
     for number in first..first + count {
         let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        db.put(key.to_be_bytes(), value(number)).unwrap();
+        db.put(key.to_le_bytes(), value(number)).unwrap();
     }
 }
 
