@@ -1,6 +1,6 @@
-//! The change feed read by a process beside the one that writes.
-//! laps and lives; and a reader's moment with the changes since its position is everything, and
-//! nothing twice.
+//! The change feed in a process beside the writer's: each write comes once and in order, over
+//! checkpoints, laps and lives; and a reader's moment with the changes since its position is
+//! everything, and nothing twice.
 
 #![expect(
     clippy::unwrap_used,
