@@ -78,20 +78,17 @@ impl Cursor {
         let end = end_in(direction, &mut self.front, &mut self.back);
         end.empty(direction, &engine.core.metrics);
         let guard = reclaim::pin();
-        let index = self.keyspace.index.load(&guard);
-        let Some(chunk) = chunk_at(index.get(), direction, end.position.as_deref()) else {
+        let index = self.keyspace.index.load(&guard).get();
+        let Some(chunk) = chunk_at(index, direction, end.position.as_deref()) else {
             end.exhaust();
             return Ok(true);
         };
-        let limit = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
+        let to = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let (from, view) = (end.position.take(), chunk.view.load(&guard));
         let (at, position) = (moment.version(), from.as_deref());
-        let plan = plan_refill(view.get(), direction, position, at, limit);
-        let RefillPlan { source, to, last } = plan;
-        let is_in_ram = matches!(source, Source::Nothing | Source::Munk(_));
-        if !self.may_read && !is_in_ram && !view.get().funk.has_no_tables() {
-            self.would_read = true;
-            end.position = from;
+        let RefillPlan { source, to, last } = plan_refill(view.get(), direction, position, at, to);
+        if !self.may_read && source.reads(view.get()) {
+            (self.would_read, end.position) = (true, from);
             return Ok(true);
         }
         counting::refill(chunk, may_load || !self.may_read);
@@ -120,9 +117,7 @@ impl Cursor {
             fold: &folding(engine, &self.keyspace, moment.point()),
         };
         let pinned = fill_pinned(end, view.get(), source, &span, &guard)?;
-        if matches!(source, Source::Munk(_)) {
-            engine.memory.note_refill(chunk, view.get(), || end.ends());
-        }
+        note_refill(&engine.memory, chunk, view.get(), source, end);
         let filled = match pinned {
             Some(filled) => filled,
             None => {
@@ -142,6 +137,13 @@ impl Cursor {
         end.take_in(direction, from, filled, to, last);
         end.count(engine.core.ledger());
         Ok(true)
+    }
+}
+
+/// Notes for the policy of memory that the munk gave the records of a refill.
+fn note_refill(memory: &MemoryPolicy, chunk: &Chunk, view: &View, source: Source<'_>, end: &End) {
+    if matches!(source, Source::Munk(_)) {
+        memory.note_refill(chunk, view, || end.ends());
     }
 }
 
@@ -173,7 +175,7 @@ fn fill_pinned(
     span: &FillSpan<'_>,
     guard: &Guard,
 ) -> Result<Option<Filled>> {
-    end.from_ram = matches!(source, Source::Nothing | Source::Munk(_));
+    end.from_ram = source.is_in_ram();
     if end.from_ram {
         end.scan = None; // The deltas and the munk move on without it.
     }

@@ -66,6 +66,16 @@ pub(crate) enum Source<'v> {
 }
 
 impl Source<'_> {
+    /// Whether a refill from it reads nothing from the disk.
+    pub(super) fn is_in_ram(self) -> bool {
+        matches!(self, Source::Nothing | Source::Munk(_))
+    }
+
+    /// Whether a refill of this view reads files.
+    pub(super) fn reads(self, view: &View) -> bool {
+        !self.is_in_ram() && !view.funk.has_no_tables()
+    }
+
     /// The version below which range deletions hide the records of tables.
     pub(super) fn least_in_tables(self) -> Version {
         match self {
