@@ -1,4 +1,4 @@
-//! The change feed in a process beside the writer's: each write once and in order, over checkpoints,
+//! The change feed in a process beside the writer: each write once and in order, over checkpoints,
 //! laps and lives; and a reader's moment with the changes since its position is everything, and
 //! nothing twice.
 
