@@ -82,7 +82,7 @@ fn open(shared: &SharedBudget, place: &Path, number: u64) -> evendb::Result<Db> 
 }
 
 fn key(record: u64) -> [u8; 8] {
-    record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+    record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
 }
 
 /// Prints what the process takes, and returns its resident size in MiB.

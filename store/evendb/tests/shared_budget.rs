@@ -1,6 +1,7 @@
 //! Many databases under one budget: contents, memory by the databases' own counts, threads, open
 //! files, failures of one of them, and moves into and out of the budget.
 #![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_types, reason = "no model runs this")]
 
 use evendb::vfs::{Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{
@@ -63,7 +64,7 @@ fn open(shared: &SharedBudget, place: &Path, number: usize) -> Db {
 fn key(number: usize) -> [u8; 8] {
     (number as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .to_be_bytes()
+        .to_le_bytes()
 }
 
 fn value(database: usize, number: usize) -> Vec<u8> {

@@ -98,7 +98,7 @@ mod tests {
             wish(10, 1000, 3.0),
             wish(10, 5, 1.0),
         ];
-        assert_eq!(divide(&wishes, 140), [20, 32, 78, 10]);
+        assert_eq!(divide(&wishes, 140), [20, 33, 77, 10]);
         assert_eq!(divide(&wishes, 40), [10; 4]);
         assert_eq!(divide(&wishes, 0), [10; 4], "the least is theirs anyway");
         assert_eq!(divide(&wishes, 1 << 20), [20, 1000, 1000, 10]);
