@@ -259,12 +259,14 @@ EVENDB_API evendb_status evendb_shared_create(uint64_t bytes, uint64_t databases
 EVENDB_API evendb_status evendb_options_set_shared(evendb_options *options, const evendb_shared
     *shared, evendb_error **error);
 
-/* What its databases have now. Summary: budget, databases, parts, held (bytes, except the number of
- * databases), open_files, threads. All are 0 in a child of fork. */
+/* What its databases have now. Summary: budget, databases, parts, held, open_files, threads. Of
+ * these budget, parts and held are bytes, and the others are numbers. All are 0 in a child of fork.
+ * */
 EVENDB_API evendb_status evendb_shared_figures(const evendb_shared *shared, evendb_summary
     **summary, evendb_error **error);
 
-/* May be called before or after its databases are closed: they keep it. */
+/* May be called before or after its databases are freed: they keep it. A database leaves the budget
+ * with its last handle. */
 EVENDB_API void evendb_shared_free(evendb_shared *shared);
 
 /* ---- Databases ----------------------------------------------------------------------------- */
@@ -341,9 +343,9 @@ typedef struct evendb_names evendb_names;
 EVENDB_API evendb_status evendb_keyspace_options_create(evendb_keyspace_options **options,
     evendb_error **error);
 
-/* Sets an option, as evendb_options_set; "auto" takes a choice back, so that the option follows the
- * database. A ready merge operator is set by its name; evendb_keyspace_options_merge_operator sets
- * one of the program. */
+/* Sets an option, as evendb_options_set; the text of its default ("auto", of some "none") takes a
+ * choice back, so that the option follows the database. A ready merge operator is set by its name;
+ * evendb_keyspace_options_merge_operator sets one of the program. */
 EVENDB_API evendb_status evendb_keyspace_options_set(evendb_keyspace_options *options, const char
     *name, const char *text, evendb_error **error);
 

@@ -118,13 +118,14 @@ static void gets(void) {
     CHECK(task == NULL);
     wait_for(1);
 
-    /* What memory does not know comes in a thread of the store. */
-    in_main = 1;
-    of = want(EVENDB_OK, "old");
-    of->in_main = &in_main;
-    OK(evendb_get_async(keyspace, T("7"), done, of, NULL, E));
-    wait_for(1);
-    CHECK(in_main == 0);
+    /* What memory does not know comes in a thread of the store, unless that thread is so quick that
+     * the call itself sees the answer. */
+    do {
+        of = want(EVENDB_OK, "old");
+        of->in_main = &in_main;
+        OK(evendb_get_async(keyspace, T("7"), done, of, NULL, E));
+        wait_for(1);
+    } while (in_main);
     OK(evendb_get_async(keyspace, T("none"), done, want(EVENDB_OK, NULL), &task, E));
     wait_for(1);
     /* A task that is over is only freed. */
@@ -284,7 +285,9 @@ static void closed_under_way(void) {
 /* The callback of the last call frees the last handles: the store closes itself. */
 static void frees_all(void *context, evendb_status status, evendb_value *value, evendb_error *error) {
     CHECK(status == EVENDB_OK && value_is(value, "old") && error == NULL);
-    IS(evendb_close(db, E), EVENDB_INVALID_ARGUMENT);
+    if (!pthread_equal(pthread_self(), main_thread)) {
+        IS(evendb_close(db, E), EVENDB_INVALID_ARGUMENT);
+    }
     evendb_keyspace_free(keyspace);
     evendb_free(db);
     done(context, EVENDB_OK, NULL, NULL);
