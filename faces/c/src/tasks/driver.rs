@@ -24,13 +24,13 @@
 //!
 //! Thread safety: any threads. Steps of the mutex alone decide; there are no atomics.
 
+use super::lock::Mutex;
 use crate::border::error::caught;
 use crate::border::{Failure, Status, status};
 use crate::calls::reads::{ValueHandle, give};
 use crate::calls::without_signals;
 use evendb::Value;
 use evendb_base::fork;
-use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::future::Future;
 use std::pin::Pin;

@@ -14,5 +14,6 @@
 
 mod driver;
 mod functions;
+mod lock;
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,16 @@
-//! The driver alone, over futures of the tests: the callback comes exactly once, whatever happens
-//! at the same time.
+//! The driver alone, over futures of the tests, in many orders of the threads' steps: the callback
+//! comes exactly once, and no wake-up is lost, whatever happens at the same time.
 
 use super::driver::{Callback, Driver};
+use super::lock::Mutex;
 use crate::border::{Failure, Status, status};
 use crate::calls::reads::ValueHandle;
-use parking_lot::Mutex;
+use shuttle::thread;
 use std::ffi::c_void;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
-use std::thread;
 
 /// Statuses that a callback was told.
 type Told = Mutex<Vec<Status>>;
@@ -22,8 +22,8 @@ unsafe extern "C" fn note(
     failure: *mut Failure,
 ) {
     assert!(value.is_null());
-    // SAFETY: the context is the list of the test, which outlives its drivers.
-    let told = unsafe { &*context.cast::<Told>() };
+    // SAFETY: the context is a list that its driver counts an owner of.
+    let told = unsafe { Arc::from_raw(context.cast::<Told>()) };
     told.lock().push(status);
     if !failure.is_null() {
         // SAFETY: an error of a callback was made by `Box::into_raw`, and belongs to the callback.
@@ -32,19 +32,18 @@ unsafe extern "C" fn note(
     }
 }
 
+/// A driver of a future. A second call of its callback would free the list once too often.
 fn driven(
-    told: &Told,
+    told: &Arc<Told>,
     work: impl Future<Output = evendb::Result<()>> + Send + 'static,
 ) -> Arc<Driver> {
-    let context = (&raw const *told).cast_mut().cast();
+    let context = Arc::into_raw(told.clone()).cast_mut().cast();
     let work = Box::pin(async move { work.await.map(|()| None) });
-    Driver::new(
-        work,
-        Callback {
-            done: note,
-            context,
-        },
-    )
+    let callback = Callback {
+        done: note,
+        context,
+    };
+    Driver::new(work, callback)
 }
 
 /// A future that is ready once the gate is open, and leaves its waker there.
@@ -74,98 +73,130 @@ impl Gate {
             waker.wake();
         }
     }
+
+    /// Wakes without a reason: the future is as pending as before.
+    fn rattle(&self) {
+        let waker = self.0.lock().1.clone();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Runs a scenario once: it has one thread.
+fn once(body: impl Fn() + Send + Sync + 'static) {
+    shuttle::check_random(body, 1);
+}
+
+/// Runs a scenario of several threads in many orders of their steps.
+fn in_many_orders(body: impl Fn() + Send + Sync + Clone + 'static) {
+    shuttle::check_random(body.clone(), 3000);
+    shuttle::check_pct(body, 3000, 3);
 }
 
 #[test]
 fn a_future_that_is_ready_is_told_in_the_call() {
-    let told = Told::default();
-    driven(&told, async { Ok(()) }).start();
-    assert_eq!(*told.lock(), [status::OK]);
+    once(|| {
+        let told = Arc::<Told>::default();
+        driven(&told, async { Ok(()) }).start();
+        assert_eq!(*told.lock(), [status::OK]);
+    });
 }
 
 #[test]
 fn a_future_that_wakes_itself_in_its_poll_is_polled_again() {
-    let told = Told::default();
-    let mut polls = 0;
-    let work = poll_fn(move |context| {
-        polls += 1;
-        context.waker().wake_by_ref();
-        match polls {
-            5 => Poll::Ready(Ok(())),
-            _ => Poll::Pending,
-        }
+    once(|| {
+        let told = Arc::<Told>::default();
+        let mut polls = 0;
+        let work = poll_fn(move |context| {
+            polls += 1;
+            context.waker().wake_by_ref();
+            match polls {
+                5 => Poll::Ready(Ok(())),
+                _ => Poll::Pending,
+            }
+        });
+        driven(&told, work).start();
+        assert_eq!(*told.lock(), [status::OK]);
     });
-    driven(&told, work).start();
-    assert_eq!(*told.lock(), [status::OK]);
 }
 
 #[test]
 fn a_poll_that_panics_is_told_once() {
-    let told = Told::default();
-    driven(&told, async { panic!("planted") }).start();
-    assert_eq!(*told.lock(), [status::PANIC]);
+    once(|| {
+        let told = Arc::<Told>::default();
+        driven(&told, async { panic!("planted") }).start();
+        assert_eq!(*told.lock(), [status::PANIC]);
+    });
 }
 
 #[test]
 fn a_call_that_is_called_off_in_its_own_poll_is_told_once() {
-    let told = Told::default();
-    let own: Arc<Mutex<Option<Arc<Driver>>>> = Arc::default();
-    let there = own.clone();
-    let work = poll_fn(move |_| {
-        let driver = there.lock().take();
-        driver.unwrap().call_off();
-        Poll::Pending
+    once(|| {
+        let told = Arc::<Told>::default();
+        let own: Arc<Mutex<Option<Arc<Driver>>>> = Arc::default();
+        let there = own.clone();
+        let work = poll_fn(move |_| {
+            let driver = there.lock().take();
+            driver.unwrap().call_off();
+            Poll::Pending
+        });
+        let driver = driven(&told, work);
+        *own.lock() = Some(driver.clone());
+        driver.clone().start();
+        assert_eq!(*told.lock(), [status::CANCELLED]);
+        driver.call_off();
+        assert_eq!(told.lock().len(), 1);
     });
-    let driver = driven(&told, work);
-    *own.lock() = Some(driver.clone());
-    driver.clone().start();
-    assert_eq!(*told.lock(), [status::CANCELLED]);
-    driver.call_off();
-    assert_eq!(told.lock().len(), 1);
 }
 
 #[test]
 fn a_waker_that_is_dropped_ends_the_call() {
-    let told = Told::default();
-    // It keeps no waker: nobody would ever wake it.
-    driven(&told, poll_fn(|_| Poll::Pending)).start();
-    assert_eq!(*told.lock(), [status::CANCELLED]);
+    once(|| {
+        let told = Arc::<Told>::default();
+        // It keeps no waker: nobody would ever wake it.
+        driven(&told, poll_fn(|_| Poll::Pending)).start();
+        assert_eq!(*told.lock(), [status::CANCELLED]);
+    });
 }
 
 #[test]
 fn wakes_and_a_call_off_at_once_tell_once() {
-    let outcomes = [AtomicUsize::new(0), AtomicUsize::new(0)];
-    for _ in 0..2000 {
-        let told = Told::default();
+    static SEEN: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+    in_many_orders(|| {
+        let told = Arc::<Told>::default();
         let gate = Gate::default();
         let driver = driven(&told, gate.passed());
-        thread::scope(|scope| {
-            scope.spawn(|| gate.open());
-            scope.spawn(|| driver.call_off());
-            driver.clone().start();
+        let (opened, called_off) = (gate.clone(), driver.clone());
+        let opener = thread::spawn(move || {
+            opened.rattle();
+            opened.open();
         });
+        let canceller = thread::spawn(move || called_off.call_off());
+        driver.start();
+        opener.join().unwrap();
+        canceller.join().unwrap();
         let told = told.lock();
         assert_eq!(told.len(), 1);
         assert!([status::OK, status::CANCELLED].contains(&told[0]));
-        outcomes[usize::from(told[0] == status::OK)].fetch_add(1, Ordering::Relaxed);
-    }
-    let sum: usize = outcomes
-        .iter()
-        .map(|some| some.load(Ordering::Relaxed))
-        .sum();
-    assert_eq!(sum, 2000);
+        SEEN[usize::from(told[0] == status::OK)].store(true, Ordering::Relaxed);
+    });
+    // Both outcomes were among the orders.
+    assert!(SEEN.iter().all(|seen| seen.load(Ordering::Relaxed)));
 }
 
 #[test]
 fn a_wake_during_a_poll_is_never_lost() {
-    for _ in 0..2000 {
-        let told = Told::default();
+    in_many_orders(|| {
+        let told = Arc::<Told>::default();
         let gate = Gate::default();
         let driver = driven(&told, gate.passed());
-        thread::scope(|scope| {
-            scope.spawn(|| gate.open());
-            driver.clone().start();
-        });
+        let (opened, rattled) = (gate.clone(), gate.clone());
+        let opener = thread::spawn(move || opened.open());
+        let rattler = thread::spawn(move || rattled.rattle());
+        driver.start();
+        opener.join().unwrap();
+        rattler.join().unwrap();
         assert_eq!(*told.lock(), [status::OK]);
-    }
+    });
 }
