@@ -1,4 +1,4 @@
-//! Keyspaces: made, opened, renamed, dropped, listed; their options and properties; their compaction.
+//! Keyspaces: made, opened, renamed, dropped, listed; their options, properties and compaction.
 
 use super::database::DbHandle;
 use super::reads::{ValueHandle, give_bytes};

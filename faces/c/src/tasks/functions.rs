@@ -43,7 +43,7 @@ fn callback(done: Option<Done>, context: *mut c_void) -> Result<Callback> {
 /// A read that has begun.
 enum Begun {
     /// Memory has answered.
-    Known(evendb::Result<Option<Value>>),
+    Known(evendb::Result<Option<Value>>, Callback),
     Asked(Arc<Driver>),
 }
 
@@ -69,34 +69,26 @@ extern "C" fn evendb_get_async(
                 return Ok(Begun::Asked(driver));
             }
         };
-        Ok(Begun::Known(known))
+        Ok(Begun::Known(known, callback))
     });
-    // The place is written before the callback can be called.
-    let begun = begun.map(|begun| {
-        if task.is_wanted() {
-            let driver = match &begun {
-                Begun::Known(_) => Driver::over(),
-                Begun::Asked(driver) => driver.clone(),
-            };
-            task.fill(Shared::give(Task::Read(driver)));
-        }
-        begun
-    });
-    match begun {
-        Err(failure) => finish(error, Err(failure)),
-        Ok(begun) => {
-            let status = finish(error, Ok(()));
-            match (begun, done) {
-                (Begun::Asked(driver), _) => driver.start(),
-                (Begun::Known(known), Some(done)) => {
-                    let callback = Callback { done, context };
-                    callback.tell(known.map_err(Into::into));
-                }
-                (Begun::Known(_), None) => {}
-            }
-            status
-        }
+    let begun = match begun {
+        Ok(begun) => begun,
+        Err(failure) => return finish(error, Err(failure)),
+    };
+    // Places are written before the callback can be called.
+    if task.is_wanted() {
+        let driver = match &begun {
+            Begun::Known(..) => Driver::over(),
+            Begun::Asked(driver) => driver.clone(),
+        };
+        task.fill(Shared::give(Task::Read(driver)));
     }
+    let status = finish(error, Ok(()));
+    match begun {
+        Begun::Known(known, callback) => callback.tell(known.map_err(Into::into)),
+        Begun::Asked(driver) => driver.start(),
+    }
+    status
 }
 
 /// Starts a write, or tells why it did not begin.
@@ -151,10 +143,9 @@ extern "C" fn evendb_transaction_commit_async(
 ) -> Status {
     let task = task.cleared();
     let begun = callback(done, context).and_then(|callback| {
-        let commit = |open: crate::calls::transaction::Open| {
+        take_begins(transaction, |open| {
             Ok(driver(callback, open.transaction.commit_async()))
-        };
-        take_begins(transaction, commit)
+        })
     });
     write(begun, task, error)
 }
