@@ -78,12 +78,13 @@ static uint64_t now(void) {
 }
 
 /* A database whose gets of older records read files. */
-static void open_db(const char *path) {
+static void open_db(const char *path, const char *workers) {
     evendb_options *options;
     OK(evendb_options_create(&options, E));
     OK(evendb_options_set(options, "layout", layout_, E));
     OK(evendb_options_set(options, "memory_budget", "16MiB", E));
     OK(evendb_options_set(options, "munks", "off", E));
+    OK(evendb_options_set(options, "workers", workers, E));
     OK(evendb_options_set(options, "row_cache", "off", E));
     OK(evendb_open(path, options, &db, E));
     evendb_options_free(options);
@@ -293,12 +294,49 @@ static void frees_all(void *context, evendb_status status, evendb_value *value, 
     done(context, EVENDB_OK, NULL, NULL);
 }
 
+/* The last handle is gone while a read is under way: the read keeps the database open. */
+static void outlives_its_handles(const char *path) {
+    evendb_task *task;
+    open_db(path, "auto");
+    OK(evendb_get_async(keyspace, T("7"), done, want(EVENDB_OK, "old"), &task, E));
+    evendb_keyspace_free(keyspace);
+    evendb_free(db);
+    wait_for(1);
+    evendb_task_free(task);
+}
+
+/* A database without threads does all of it in the call. */
+static void without_threads(const char *path) {
+    evendb_batch *batch;
+    evendb_task *task;
+    int in_main = 0;
+    wanted *of = want(EVENDB_OK, "old");
+    open_db(path, "0");
+    of->in_main = &in_main;
+    OK(evendb_get_async(keyspace, T("7"), done, of, NULL, E));
+    CHECK(now() == 1 && in_main == 1);
+    OK(evendb_batch_create(db, &batch, E));
+    OK(evendb_batch_put(batch, keyspace, T("7"), T("new"), E));
+    OK(evendb_batch_durability(batch, EVENDB_DURABILITY_SYNC, E));
+    OK(evendb_batch_commit_async(batch, done, want(EVENDB_OK, NULL), &task, E));
+    evendb_batch_free(batch);
+    CHECK(now() == 2);
+    OK(evendb_persist_async(db, done, want(EVENDB_OK, NULL), NULL, E));
+    CHECK(now() == 3);
+    wait_for(3);
+    CHECK(holds(keyspace, "7", "new"));
+    evendb_keyspace_free(keyspace);
+    OK(evendb_close(db, E));
+    evendb_task_free(task);
+    evendb_free(db);
+}
+
 int main(int count, char **arguments) {
     const char *directory = began(count, arguments);
     char *path = below(directory, "db"), *second = below(directory, "second");
     evendb_status status;
     main_thread = pthread_self();
-    open_db(path);
+    open_db(path, "auto");
     gets();
     refused();
     commits();
@@ -307,7 +345,7 @@ int main(int count, char **arguments) {
     evendb_keyspace_free(keyspace);
     evendb_free(db);
 
-    open_db(second);
+    open_db(second, "auto");
     OK(evendb_get_async(keyspace, T("7"), frees_all, want(EVENDB_OK, NULL), NULL, E));
     wait_for(1);
     do {
@@ -316,5 +354,7 @@ int main(int count, char **arguments) {
     CHECK(status == EVENDB_OK);
     OK(evendb_close(db, E));
     evendb_free(db);
+    outlives_its_handles(below(directory, "third"));
+    without_threads(below(directory, "fourth"));
     return ended();
 }
