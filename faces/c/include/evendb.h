@@ -32,7 +32,8 @@
  * none open. After exec everything is as at a program's start. Open after going to the background.
  *
  * CALLBACKS run in threads of the store as well as in the caller's. They must not call functions of
- * this header (except those that say so), leave by longjmp, or throw.
+ * this header (except those that say so; an evendb_done may call almost all), leave by longjmp, or
+ * throw.
  *
  * DURABILITY. On return a write survives what the option `durability` says: `relaxed` (a crash of
  * the process may take the last seconds), `process` (the default: a crash of the process loses
@@ -130,6 +131,10 @@ enum {
     EVENDB_NOT_ENCRYPTED = 26,
     /* This is a child of fork, and the database belongs to its parent. */
     EVENDB_FORKED = 27,
+    /* The file system makes no hard link there, and copying was not asked for. */
+    EVENDB_CANNOT_LINK = 28,
+    /* The writer has replaced what this opening beside it reads: call evendb_refresh. */
+    EVENDB_STALE = 29,
     /* A defect of EvenDB: a call panicked. The handle of that call answers this from then on, and
      * can only be freed. Other handles go on. */
     EVENDB_PANIC = 100,
@@ -139,6 +144,8 @@ enum {
     EVENDB_BUSY = 102,
     /* The caller's buffer is too small; the function says how much is needed. */
     EVENDB_BUFFER_TOO_SMALL = 103,
+    /* A call with a callback was called off: see evendb_task_free. */
+    EVENDB_CANCELLED = 104,
     /* A failure that has no number yet: see the message. */
     EVENDB_UNKNOWN = 999
 };
@@ -208,16 +215,59 @@ typedef struct evendb_options evendb_options;
 EVENDB_API evendb_status evendb_options_create(evendb_options **options, evendb_error **error);
 
 /* Sets an option by its name and a text: numbers in decimal, sizes in bytes or as "64MiB", times as
- * "500ms" or "30s", yes and no as "true" and "false". The names are those of the documentation:
- * memory_budget, durability, create_if_missing, error_if_exists, read_only, accept_log_loss,
- * compression, layout ("chunks" or "guards"), workers. Errors: EVENDB_INVALID_ARGUMENT for an
- * unknown name (the message has those that there are) and for a text that is no value of the
- * option; the options stay as they were. Limits of numbers are checked by evendb_open. */
+ * "500ms" or "30s", switches as "on" or "off" ("true" and "false" do, too), choices by their word.
+ * docs/options.md lists all options; evendb_options_at gives the same list. Errors:
+ * EVENDB_INVALID_ARGUMENT for an unknown name (the message has those that are near) and for a text
+ * that the option does not take, or outside of its limits (the message has them); the options stay
+ * as they were. Limits that depend on the system are checked by evendb_open. */
 EVENDB_API evendb_status evendb_options_set(evendb_options *options, const char *name, const char
     *text, evendb_error **error);
 
+/* The text of an option as it is set now, from which evendb_options_set sets it again. Errors:
+ * EVENDB_INVALID_ARGUMENT for an unknown name. */
+EVENDB_API evendb_status evendb_options_get(evendb_options *options, const char *name, evendb_value
+    **text, evendb_error **error);
+
+/* The option with this number, from 0; `name` is NULL behind the last one. `default_text` sets its
+ * default; "auto" stands for what follows from other options or the machine. `takes` is what its
+ * texts are, in a word: "size", "number", "fraction", "time", "switch", "choice", "two sizes" or
+ * "two numbers". `limits` has its least and greatest value, or its words. `about` says in a
+ * sentence what it is for. Each place may be NULL. The texts are not freed, and stay. A later
+ * version may have more options, and in another order. */
+EVENDB_API evendb_status evendb_options_at(size_t index, const char **name, const char
+    **default_text, const char **takes, const char **limits, const char **about, evendb_error
+    **error);
+
 /* Databases that were opened with them are not affected. */
 EVENDB_API void evendb_options_free(evendb_options *options);
+
+/* A memory budget, and threads for background work, that several databases of a program share. Any
+ * threads may use it at once. */
+typedef struct evendb_shared evendb_shared;
+
+/* A budget of `bytes` bytes, from 1 MiB to 16 TiB, for all its databases together. `databases` is
+ * the number that are in use at the same time (0: 16); it is no limit, and decides sizes that do
+ * not change while a database is open, as that of the largest batch. `threads` is the most threads
+ * for background work (0: by the cores, at most 9), `open_files_max` the most tables that are open
+ * as files of their own (0: half of what the process may open, at most 8,192). Errors:
+ * EVENDB_INVALID_ARGUMENT for a number outside of its limits. */
+EVENDB_API evendb_status evendb_shared_create(uint64_t bytes, uint64_t databases, uint64_t threads,
+    uint64_t open_files_max, evendb_shared **shared, evendb_error **error);
+
+/* Databases that are opened with these options have the shared budget; `memory_budget` then has no
+ * effect. evendb_open is EVENDB_INVALID_ARGUMENT if the budget has no room for one more. */
+EVENDB_API evendb_status evendb_options_set_shared(evendb_options *options, const evendb_shared
+    *shared, evendb_error **error);
+
+/* What its databases have now. Summary: budget, databases, parts, held, open_files, threads. Of
+ * these budget, parts and held are bytes, and the others are numbers. All are 0 in a child of fork.
+ * */
+EVENDB_API evendb_status evendb_shared_figures(const evendb_shared *shared, evendb_summary
+    **summary, evendb_error **error);
+
+/* May be called before or after its databases are freed: they keep it. A database leaves the budget
+ * with its last handle. */
+EVENDB_API void evendb_shared_free(evendb_shared *shared);
 
 /* ---- Databases ----------------------------------------------------------------------------- */
 
@@ -232,6 +282,22 @@ typedef struct evendb_keyspace evendb_keyspace;
  * EVENDB_UNSUPPORTED, EVENDB_INVALID_ARGUMENT, EVENDB_NO_SPACE, EVENDB_IO, EVENDB_FORKED. */
 EVENDB_API evendb_status evendb_open(const char *path, evendb_options *options, evendb_db **db,
     evendb_error **error);
+
+/* Opens a database for reading, also while another process writes to it: what the writer's last
+ * checkpoint made durable, as one moment that does not change. It takes no lock and writes nothing;
+ * the writer does not notice it. A read whose bytes the writer has replaced meanwhile is
+ * EVENDB_STALE, and never wrong: evendb_refresh has what is there now.
+ * Errors: EVENDB_STALE if the writer went on during each of a hundred attempts; those of
+ * evendb_open without EVENDB_LOCKED. */
+EVENDB_API evendb_status evendb_open_beside_writer(const char *path, evendb_options *options,
+    evendb_db **db, evendb_error **error);
+
+/* The same database at the writer's last checkpoint, as a further handle, which the caller frees.
+ * If that is the moment that `db` shows, it is the same opening; otherwise it is a new one, with
+ * caches of its own. `db` and what was made from it stay at their moment. Errors: those of
+ * evendb_open_beside_writer; EVENDB_INVALID_ARGUMENT if `db` was opened otherwise. */
+EVENDB_API evendb_status evendb_refresh(const evendb_db *db, evendb_db **newer, evendb_error
+    **error);
 
 /* Closes the database for all handles: waits for calls under way, writes a checkpoint, gives the
  * directory free. Handles stay, and answer EVENDB_CLOSED. Any thread may call it; a second call
@@ -277,10 +343,20 @@ typedef struct evendb_names evendb_names;
 EVENDB_API evendb_status evendb_keyspace_options_create(evendb_keyspace_options **options,
     evendb_error **error);
 
-/* Sets an option, as evendb_options_set: layout, compression, filter_bits_per_key, block_bytes,
- * row_cache, values_apart_from, ttl. */
+/* Sets an option, as evendb_options_set; the text of its default ("auto", of some "none") takes a
+ * choice back, so that the option follows the database. A ready merge operator is set by its name;
+ * evendb_keyspace_options_merge_operator sets one of the program. */
 EVENDB_API evendb_status evendb_keyspace_options_set(evendb_keyspace_options *options, const char
     *name, const char *text, evendb_error **error);
+
+/* The text of an option as it is set now, as evendb_options_get. */
+EVENDB_API evendb_status evendb_keyspace_options_get(evendb_keyspace_options *options, const char
+    *name, evendb_value **text, evendb_error **error);
+
+/* The options of keyspaces by number, as evendb_options_at. */
+EVENDB_API evendb_status evendb_keyspace_options_at(size_t index, const char **name, const char
+    **default_text, const char **takes, const char **limits, const char **about, evendb_error
+    **error);
 
 EVENDB_API void evendb_keyspace_options_free(evendb_keyspace_options *options);
 
@@ -302,6 +378,20 @@ EVENDB_API evendb_status evendb_keyspace_exists(const evendb_db *db, const char 
  * snapshots that are older still read it. The default keyspace is refused. */
 EVENDB_API evendb_status evendb_keyspace_drop(const evendb_db *db, const char *name, evendb_error
     **error);
+
+/* Gives a keyspace another name, durably, at one moment. Handles go on, and keep the same records;
+ * evendb_keyspace_name gives the new name. Errors: EVENDB_INVALID_ARGUMENT for the default
+ * keyspace, for one that is not there, and for a name that cannot be; EVENDB_ALREADY_EXISTS; those
+ * of writes. After EVENDB_IO and EVENDB_LATCHED the next opening tells which name it has, after
+ * others it has the old one. */
+EVENDB_API evendb_status evendb_rename_keyspace(const evendb_db *db, const char *from, const char
+    *to, evendb_error **error);
+
+/* Exchanges the names of two keyspaces, durably, at one moment: one that was built beside another
+ * takes its place. Handles keep the same records. Errors: as evendb_rename_keyspace, without
+ * EVENDB_ALREADY_EXISTS; both must be there. */
+EVENDB_API evendb_status evendb_swap_keyspaces(const evendb_db *db, const char *one, const char
+    *other, evendb_error **error);
 
 EVENDB_API void evendb_keyspace_free(evendb_keyspace *keyspace);
 
@@ -366,6 +456,12 @@ enum {
 EVENDB_API evendb_status evendb_get(const evendb_keyspace *keyspace, const void *key, size_t
     key_size, evendb_value **value, evendb_error **error);
 
+/* The `length` bytes of the value from `offset` on, less where the value ends before; NULL if the
+ * key has no value, and the empty bytes if `offset` is not below its length. All of the value is
+ * read and verified, and only the part is kept in memory. Errors: those of evendb_get. */
+EVENDB_API evendb_status evendb_get_part(const evendb_keyspace *keyspace, const void *key, size_t
+    key_size, uint64_t offset, uint64_t length, evendb_value **value, evendb_error **error);
+
 /* Copies the value of a key into `buffer`. `found` is 1 or 0, `size` the bytes of the value. If
  * they are more than `capacity`, nothing is copied, and the status is EVENDB_BUFFER_TOO_SMALL;
  * `found` and `size` are set then, too. */
@@ -390,6 +486,12 @@ EVENDB_API evendb_status evendb_multi_get_across(const evendb_db *db, size_t cou
 EVENDB_API evendb_status evendb_approximate_size(const evendb_keyspace *keyspace, int32_t range,
     const void *low, size_t low_size, const void *high, size_t high_size, uint64_t *records,
     uint64_t *bytes, evendb_error **error);
+
+/* About how many records a range holds: the records of evendb_approximate_size, without its bytes.
+ * */
+EVENDB_API evendb_status evendb_approximate_len(const evendb_keyspace *keyspace, int32_t range,
+    const void *low, size_t low_size, const void *high, size_t high_size, uint64_t *records,
+    evendb_error **error);
 
 /* ---- Writes -------------------------------------------------------------------------------- */
 
@@ -475,8 +577,8 @@ EVENDB_API evendb_status evendb_cursor_open(const evendb_keyspace *keyspace, int
 
 EVENDB_API void evendb_cursor_free(evendb_cursor *cursor);
 
-/* The cursor ends after `records` further records, of both ends together, and reads about as much as
- * they take. 0 ends it now. */
+/* The cursor ends after `records` further records, of both ends together, and reads about as much
+ * as they take. 0 ends it now. */
 EVENDB_API evendb_status evendb_cursor_limit(evendb_cursor *cursor, uint64_t records, evendb_error
     **error);
 
@@ -584,6 +686,9 @@ EVENDB_API void evendb_snapshot_free(evendb_snapshot *snapshot);
  * another database. */
 EVENDB_API evendb_status evendb_snapshot_get(const evendb_snapshot *snapshot, const evendb_keyspace
     *keyspace, const void *key, size_t key_size, evendb_value **value, evendb_error **error);
+EVENDB_API evendb_status evendb_snapshot_get_part(const evendb_snapshot *snapshot, const
+    evendb_keyspace *keyspace, const void *key, size_t key_size, uint64_t offset, uint64_t length,
+    evendb_value **value, evendb_error **error);
 EVENDB_API evendb_status evendb_snapshot_contains(const evendb_snapshot *snapshot, const
     evendb_keyspace *keyspace, const void *key, size_t key_size, int32_t *found, evendb_error
     **error);
@@ -681,6 +786,62 @@ EVENDB_API evendb_status evendb_transaction_commit(evendb_transaction *transacti
 /* Ends the transaction without writing anything; it is used up. */
 EVENDB_API evendb_status evendb_transaction_rollback(evendb_transaction *transaction, evendb_error
     **error);
+
+/* ---- Calls with callbacks ------------------------------------------------------------------ */
+
+/* A call that does not hold its caller up: it returns, and a callback is told the outcome.
+ *
+ * EXACTLY ONCE. If the call returns EVENDB_OK, its callback is called once: with the outcome, or
+ * with EVENDB_CANCELLED if the call was called off, or with EVENDB_CLOSED or another failure.
+ * `context` is not used any more after that, and belongs to the store until then: free it in the
+ * callback. If the call returns anything else, it has not begun, and its callback is never called.
+ * In a child of fork no callback comes for calls of the parent.
+ *
+ * WHERE. The callback may come before the call returns, in the calling thread: it does if memory
+ * has the answer, which is usual. So hold no lock in the call that the callback takes, and do not
+ * begin the next call of a long chain in it, or the stack grows. Otherwise it comes in a thread of
+ * the store, or in the one that calls evendb_task_free or evendb_close. While it runs, that thread
+ * of the store serves nobody else: be brief. It may call functions of this header, also
+ * evendb_task_free for its own task, except evendb_close, which is EVENDB_INVALID_ARGUMENT in
+ * threads of the store.
+ *
+ * A call keeps its database open until its callback was called, as a handle does. */
+typedef struct evendb_task evendb_task;
+
+/* The outcome of a call, for the callback: EVENDB_OK with the value that a get has found (NULL if
+ * there is none, and for calls without one), or why it failed. The callback frees `value` and
+ * `error`; either may be NULL. */
+typedef void (*evendb_done)(void *context, evendb_status status, evendb_value *value, evendb_error
+    *error);
+
+/* The value of a key that it had at some moment between this call and the callback. `task`, unless
+ * it is NULL, gets a handle to be freed, which is written before the callback can come.
+ * Errors (of this call): EVENDB_INVALID_ARGUMENT, EVENDB_FORKED. To the callback: those of
+ * evendb_get, EVENDB_CANCELLED. */
+EVENDB_API evendb_status evendb_get_async(const evendb_keyspace *keyspace, const void *key, size_t
+    key_size, evendb_done done, void *context, evendb_task **task, evendb_error **error);
+
+/* Commits: writes are made in the call, or after it if they have to wait for room, in the order of
+ * the calls; the callback comes when they have their durability. The batch (transaction) is used up
+ * if the call has begun. Errors (of this call): EVENDB_INVALID_ARGUMENT, EVENDB_FORKED,
+ * EVENDB_USED_UP, EVENDB_BUSY. To the callback: those of evendb_batch_commit
+ * (evendb_transaction_commit). */
+EVENDB_API evendb_status evendb_batch_commit_async(evendb_batch *batch, evendb_done done, void
+    *context, evendb_task **task, evendb_error **error);
+EVENDB_API evendb_status evendb_transaction_commit_async(evendb_transaction *transaction,
+    evendb_done done, void *context, evendb_task **task, evendb_error **error);
+
+/* Makes all that was written before the call survive a loss of power, as evendb_persist. */
+EVENDB_API evendb_status evendb_persist_async(const evendb_db *db, evendb_done done, void *context,
+    evendb_task **task, evendb_error **error);
+
+/* Frees the handle, at any time, also in its own callback. A read that is under way is called off:
+ * its callback comes with EVENDB_CANCELLED, as a rule before this call returns, in this thread; if
+ * a thread of the store is just looking at the read, a moment later in that thread, with this
+ * status or with the outcome. A callback that has come, or that runs in another thread now, does
+ * not come again, and this call does not wait for it. A commit or evendb_persist_async is not
+ * called off: the call goes on, and its callback comes with the outcome. */
+EVENDB_API void evendb_task_free(evendb_task *task);
 
 /* ---- Merge operators and compaction filters ------------------------------------------------ */
 
@@ -822,6 +983,28 @@ EVENDB_API evendb_status evendb_changes_position(evendb_changes *changes, evendb
     **position, evendb_error **error);
 EVENDB_API void evendb_changes_free(evendb_changes *changes);
 
+/* The bytes of the commit log that lie before the feed: how far it is behind. A feed that is as far
+ * behind as the log is long loses its changes (EVENDB_CHANGES_GONE). */
+EVENDB_API evendb_status evendb_changes_lag(evendb_changes *changes, uint64_t *bytes, evendb_error
+    **error);
+
+/* A watch: the feed of those writes that touch a range of one keyspace, from now on, or behind
+ * `since` unless that is NULL. It is a feed as any other: evendb_changes_next waits for a change
+ * and gives it, evendb_changes_position, evendb_changes_lag and evendb_changes_free do the same. A
+ * change has those of its writes that touch the range; a removed range is cut to it. What a watch
+ * passes over counts as seen, so store its position also while nothing comes. A position does not
+ * name the keyspace: store evendb_keyspace_id with it. When the keyspace is dropped, the watch ends
+ * with EVENDB_KEYSPACE_DROPPED. A value that expires is no change.
+ * Errors: EVENDB_KEYSPACE_DROPPED, and those of evendb_changes_open. */
+EVENDB_API evendb_status evendb_watch_range(const evendb_keyspace *keyspace, int32_t range, const
+    void *low, size_t low_size, const void *high, size_t high_size, const evendb_position *since,
+    evendb_changes **changes, evendb_error **error);
+
+/* The watch of the keys that begin with `prefix`. */
+EVENDB_API evendb_status evendb_watch_prefix(const evendb_keyspace *keyspace, const void *prefix,
+    size_t prefix_size, const evendb_position *since, evendb_changes **changes, evendb_error
+    **error);
+
 /* The number of writes: at least one. Removed ranges come first, then keys, each group by keyspace
  * and key; applied in this order they give the database's state. */
 EVENDB_API size_t evendb_change_count(const evendb_change *change);
@@ -919,6 +1102,17 @@ enum {
  * runs_copied, bytes_copied, bytes_verified, elapsed_millis. */
 EVENDB_API evendb_status evendb_copy_to(const evendb_db *db, const char *directory, int32_t check,
     uint64_t verify_rate, evendb_summary **summary, evendb_error **error);
+
+/* Makes a fork: a database in a directory that is empty or missing, which opens and is written as
+ * any other, and shares its files with this one by hard links, in a time that does not depend on
+ * the size of the data. It is one moment of this database, and survives a loss of power on return.
+ * Both are independent afterwards. With `copy_if_needed` 0 a file that cannot be linked is
+ * EVENDB_CANNOT_LINK; otherwise it is copied. Summary: files_linked, bytes_linked, tables_copied,
+ * bytes_copied, elapsed_millis. Errors: EVENDB_CANNOT_LINK, EVENDB_ALREADY_EXISTS,
+ * EVENDB_INVALID_ARGUMENT for a directory inside a database or beside backups, EVENDB_NO_SPACE,
+ * EVENDB_IO, and those of evendb_flush; nothing is left of the fork then. */
+EVENDB_API evendb_status evendb_fork(const evendb_db *db, const char *directory, int32_t
+    copy_if_needed, evendb_summary **summary, evendb_error **error);
 
 /* Adds a backup to a directory of backups, which share files. Summary: number, bytes, bytes_shared,
  * bytes_verified, elapsed_millis. */

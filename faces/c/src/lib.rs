@@ -35,4 +35,5 @@ mod border;
 mod calls;
 mod feeds;
 mod setup;
+mod tasks;
 mod tools;

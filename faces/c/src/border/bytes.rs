@@ -100,6 +100,13 @@ pub(crate) fn copy_into(room: &mut [MaybeUninit<u8>], bytes: &[u8]) {
     }
 }
 
+/// Memory of the caller as bytes, for a function that writes them and reads none.
+pub(crate) fn written(room: &mut [MaybeUninit<u8>]) -> &mut [u8] {
+    // SAFETY: it is the caller's memory, made outside of Rust: its bytes have some value for this
+    // library, which the compiler cannot see to be undefined; and any value is a `u8`.
+    unsafe { &mut *(std::ptr::from_mut(room) as *mut [u8]) }
+}
+
 impl Text {
     fn bytes<'a>(self, name: &str) -> Result<&'a [u8]> {
         if self.0.is_null() {

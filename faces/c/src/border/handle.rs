@@ -161,11 +161,15 @@ pub(crate) fn call<T>(
     error: ErrorPlace<'_>,
     body: impl FnOnce(&T) -> Result<()>,
 ) -> Status {
-    finish(error, entered(handle, body))
+    finish(error, call_begins(handle, body))
 }
 
+/// [`call`] whose end is up to its caller: for calls that go on when they have returned.
 #[inline]
-fn entered<T>(handle: Option<&Shared<T>>, body: impl FnOnce(&T) -> Result<()>) -> Result<()> {
+pub(crate) fn call_begins<T, R>(
+    handle: Option<&Shared<T>>,
+    body: impl FnOnce(&T) -> Result<R>,
+) -> Result<R> {
     fork::check()?;
     let handle = handle.ok_or_else(|| missing("the handle"))?;
     let inner = handle.checked()?;
@@ -221,11 +225,16 @@ pub(crate) fn call_take<T>(
     error: ErrorPlace<'_>,
     body: impl FnOnce(T) -> Result<()>,
 ) -> Status {
-    let enter = || {
-        fork::check()?;
-        handle.ok_or_else(|| missing("the handle"))?.take(body)
-    };
-    finish(error, enter())
+    finish(error, take_begins(handle, body))
+}
+
+/// [`call_take`] whose end is up to its caller.
+pub(crate) fn take_begins<T, R>(
+    handle: Option<&Slot<T>>,
+    body: impl FnOnce(T) -> Result<R>,
+) -> Result<R> {
+    fork::check()?;
+    handle.ok_or_else(|| missing("the handle"))?.take(body)
 }
 
 /// A call without a handle.

@@ -29,6 +29,38 @@ extern "C" fn evendb_open(
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn evendb_open_beside_writer(
+    path: Text,
+    options: Option<&OptionsHandle>,
+    db: Place<'_, *mut DbHandle>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let db = db.cleared();
+    plain(error, || {
+        db.needed("db")?;
+        let path = path.path("path")?;
+        let options = of_database(options)?;
+        let opened = without_signals(|| options.open_beside_writer(path))?;
+        db.fill(Shared::give(opened));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_refresh(
+    db: Option<&DbHandle>,
+    newer: Place<'_, *mut DbHandle>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let newer = newer.cleared();
+    call(db, error, |db| {
+        newer.needed("newer")?;
+        newer.fill(Shared::give(without_signals(|| db.refresh())?));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn evendb_close(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
     call(db, error, |db| Ok(without_signals(|| db.clone().close())?))
 }

@@ -1,4 +1,4 @@
-//! Keyspaces: made, opened, dropped, listed; their options and properties; their compaction.
+//! Keyspaces: made, opened, renamed, dropped, listed; their options, properties and compaction.
 
 use super::database::DbHandle;
 use super::reads::{ValueHandle, give_bytes};
@@ -62,6 +62,32 @@ extern "C" fn evendb_keyspace_drop(
     call(db, error, |db| {
         let name = name.str("name")?;
         Ok(without_signals(|| db.drop_keyspace(name))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_rename_keyspace(
+    db: Option<&DbHandle>,
+    from: Text,
+    to: Text,
+    error: ErrorPlace<'_>,
+) -> Status {
+    call(db, error, |db| {
+        let (from, to) = (from.str("from")?, to.str("to")?);
+        Ok(without_signals(|| db.rename_keyspace(from, to))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_swap_keyspaces(
+    db: Option<&DbHandle>,
+    one: Text,
+    other: Text,
+    error: ErrorPlace<'_>,
+) -> Status {
+    call(db, error, |db| {
+        let (one, other) = (one.str("one")?, other.str("other")?);
+        Ok(without_signals(|| db.swap_keyspaces(one, other))?)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Databases, keyspaces, and what reads and writes records.
 
-mod batch;
+pub(crate) mod batch;
 mod cursor;
 pub(crate) mod database;
 pub(crate) mod keyspace;

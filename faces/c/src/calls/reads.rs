@@ -104,6 +104,30 @@ extern "C" fn evendb_get(
     })
 }
 
+/// The offsets of a part of a value.
+pub(super) fn part(offset: u64, length: u64) -> std::ops::Range<u64> {
+    offset..offset.saturating_add(length)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_get_part(
+    keyspace: Option<&Shared<Keyspace>>,
+    key: Bytes,
+    key_size: usize,
+    offset: u64,
+    length: u64,
+    value: Place<'_, *mut ValueHandle>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let value = value.cleared();
+    call(keyspace, error, |keyspace| {
+        value.needed("value")?;
+        let key = key.of(key_size, "key")?;
+        value.fill(give(keyspace.get_part(key, part(offset, length))?));
+        Ok(())
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn evendb_get_into(
     keyspace: Option<&Shared<Keyspace>>,
@@ -217,6 +241,26 @@ extern "C" fn evendb_approximate_size(
         let size = keyspace.approximate_size::<&[u8]>(range.bounds())?;
         records.fill(size.records);
         bytes.fill(size.bytes);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_approximate_len(
+    keyspace: Option<&Shared<Keyspace>>,
+    range: i32,
+    low: Bytes,
+    low_size: usize,
+    high: Bytes,
+    high_size: usize,
+    records: Place<'_, u64>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let records = records.cleared();
+    call(keyspace, error, |keyspace| {
+        records.needed("records")?;
+        let range = KeyRange::of(range, (low, low_size), (high, high_size))?;
+        records.fill(keyspace.approximate_len::<&[u8]>(range.bounds())?);
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use super::database::DbHandle;
 use super::keyspace::KeyspaceHandle;
-use super::reads::{ValueHandle, give, give_all, keys};
+use super::reads::{ValueHandle, give, give_all, keys, part};
 use crate::border::bytes::Room;
 use crate::border::handle::{argument, free};
 use crate::border::{Bytes, ErrorPlace, Many, Place, Shared, Status, call};
@@ -44,6 +44,31 @@ extern "C" fn evendb_snapshot_get(
         value.needed("value")?;
         let keyspace = argument(keyspace, "keyspace")?;
         value.fill(give(snapshot.get(keyspace, key.of(key_size, "key")?)?));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_snapshot_get_part(
+    snapshot: Option<&SnapshotHandle>,
+    keyspace: Option<&KeyspaceHandle>,
+    key: Bytes,
+    key_size: usize,
+    offset: u64,
+    length: u64,
+    value: Place<'_, *mut ValueHandle>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let value = value.cleared();
+    call(snapshot, error, |snapshot| {
+        value.needed("value")?;
+        let keyspace = argument(keyspace, "keyspace")?;
+        let key = key.of(key_size, "key")?;
+        value.fill(give(snapshot.get_part(
+            keyspace,
+            key,
+            part(offset, length),
+        )?));
         Ok(())
     })
 }

@@ -19,7 +19,7 @@ pub type TransactionHandle = Slot<Open>;
 
 /// A transaction that has not ended.
 pub struct Open {
-    pub(super) transaction: Transaction,
+    pub(crate) transaction: Transaction,
     /// Counts what changes its own writes: cursors over it gather again then.
     pub(super) changes: u64,
     /// The number of a savepoint is its place here.

@@ -2,15 +2,13 @@
 
 use super::change::{ChangeHandle, Decoded};
 use crate::border::handle::{argument, call_own, free, free_slot};
-use crate::border::{
-    Bytes, ErrorPlace, Place, Result, Shared, Slot, Status, call, call_mut, plain,
-};
+use crate::border::{Bytes, ErrorPlace, Place, Shared, Slot, Status, call, call_mut, plain};
 use crate::calls::database::DbHandle;
 use crate::calls::reads::{ValueHandle, give_bytes};
 use crate::calls::snapshot::SnapshotHandle;
 use crate::calls::without_signals;
-use evendb::{Change, Changes, Position};
-use std::time::{Duration, Instant};
+use evendb::{Changes, Position};
+use std::time::Duration;
 
 /// `evendb_changes`.
 pub type ChangesHandle = Slot<Changes>;
@@ -134,28 +132,25 @@ extern "C" fn evendb_changes_next(
     let change = change.cleared();
     call_mut(changes, error, |changes| {
         change.needed("change")?;
-        if let Some(found) = next(changes, Duration::from_millis(timeout_millis))? {
+        if let Some(found) = changes.next_timeout(Duration::from_millis(timeout_millis))? {
             change.fill(Shared::give(Decoded::new(found)));
         }
         Ok(())
     })
 }
 
-/// The next change, for which it waits this time at most.
-fn next(changes: &mut Changes, timeout: Duration) -> Result<Option<Change>> {
-    // A feed that has failed gives no items; only a wait tells the failure again.
-    let end = Instant::now().checked_add(timeout);
-    loop {
-        if let Some(found) = changes.next() {
-            return Ok(Some(found?));
-        }
-        let left = end.map_or(timeout, |end| end.saturating_duration_since(Instant::now()));
-        // Also with no time left: it tells a failure.
-        let more = changes.wait(left)?;
-        if !more {
-            return Ok(None);
-        }
-    }
+#[unsafe(no_mangle)]
+extern "C" fn evendb_changes_lag(
+    changes: Option<&ChangesHandle>,
+    bytes: Place<'_, u64>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let bytes = bytes.cleared();
+    call_mut(changes, error, |changes| {
+        bytes.needed("bytes")?;
+        bytes.fill(changes.lag());
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -2,3 +2,4 @@
 
 mod change;
 mod changes;
+mod watch;

@@ -3,4 +3,4 @@
 mod filter;
 pub(crate) mod merge;
 pub(crate) mod options;
-mod settings;
+mod shared;

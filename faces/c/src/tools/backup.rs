@@ -1,4 +1,4 @@
-//! Copies and backups: made, listed, verified, restored, removed.
+//! Copies, forks and backups: made, listed, verified, restored, removed.
 
 use super::summary::Summary;
 use crate::border::bytes::terminated;
@@ -6,7 +6,7 @@ use crate::border::handle::{call_own, free};
 use crate::border::{ErrorPlace, Failure, Place, Result, Shared, Slot, Status, Text, call, plain};
 use crate::calls::database::DbHandle;
 use crate::calls::without_signals;
-use evendb::{BackupInfo, Backups, CopyCheck, CopyOptions};
+use evendb::{BackupInfo, Backups, CopyCheck, CopyOptions, ForkOptions};
 use std::ffi::{CString, c_char};
 
 /// How a copy is verified, from its number.
@@ -49,6 +49,24 @@ extern "C" fn evendb_copy_to(
         let how = verifying(check, verify_rate)?;
         let done = without_signals(|| db.copy_to_with(directory, &how))?;
         summary.give(|| Summary::of_copy(&done));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn evendb_fork(
+    db: Option<&DbHandle>,
+    directory: Text,
+    copy_if_needed: i32,
+    summary: Place<'_, *mut Slot<Summary>>,
+    error: ErrorPlace<'_>,
+) -> Status {
+    let summary = summary.cleared();
+    call(db, error, |db| {
+        let directory = directory.path("directory")?;
+        let how = ForkOptions::new().copy_if_needed(copy_if_needed != 0);
+        let done = without_signals(|| db.fork_with(directory, &how))?;
+        summary.give(|| Summary::of_fork(&done));
         Ok(())
     })
 }

@@ -4,8 +4,8 @@
 use crate::border::handle::{call_own_mut, free_slot};
 use crate::border::{ErrorPlace, Failure, Place, Slot, Status, Text};
 use evendb::{
-    BackupInfo, BackupSummary, CompactionSummary, CopySummary, ExportSummary, IngestSummary,
-    TraceSummary,
+    BackupInfo, BackupSummary, CompactionSummary, CopySummary, ExportSummary, ForkSummary,
+    IngestSummary, SharedStats, TraceSummary,
 };
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
@@ -56,6 +56,27 @@ impl Summary {
             (c"bytes_copied", done.bytes_copied),
             (c"bytes_verified", done.bytes_verified),
             (c"elapsed_millis", millis(done.elapsed)),
+        ])
+    }
+
+    pub(super) fn of_fork(done: &ForkSummary) -> Summary {
+        Summary(vec![
+            (c"files_linked", done.files_linked),
+            (c"bytes_linked", done.bytes_linked),
+            (c"tables_copied", done.tables_copied),
+            (c"bytes_copied", done.bytes_copied),
+            (c"elapsed_millis", millis(done.elapsed)),
+        ])
+    }
+
+    pub(crate) fn of_shared(now: &SharedStats) -> Summary {
+        Summary(vec![
+            (c"budget", now.budget),
+            (c"databases", now.databases),
+            (c"parts", now.parts),
+            (c"held", now.held),
+            (c"open_files", now.open_files),
+            (c"threads", now.threads),
         ])
     }
 

@@ -70,7 +70,7 @@ macro_rules! programs {
 
 programs! {
     errors database keyspaces reads writes cursors batches snapshots transactions merges changes
-    loads backups figures misuse outlive
+    loads backups figures misuse outlive options tasks watches beside
 }
 
 #[test]

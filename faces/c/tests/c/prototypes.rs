@@ -52,6 +52,7 @@ fn class_in_c(of: &str) -> &'static str {
         "evendb_merge_check",
         "evendb_context_destroy",
         "evendb_filter",
+        "evendb_done",
     ];
     let mut words = of.split_whitespace().filter(|word| *word != "const");
     let first = words.next().unwrap();

@@ -38,7 +38,13 @@ static void free_all(void) {
     evendb_free(db);
 }
 
+static void never(void *context, evendb_status status, evendb_value *of, evendb_error *error) {
+    (void)context, (void)status, (void)of, (void)error;
+    CHECK(!"a callback in the child");
+}
+
 static void refused_in_child(void) {
+    evendb_changes *new_changes;
     const void *key;
     evendb_value *found;
     evendb_keyspace *other;
@@ -104,6 +110,19 @@ static void refused_in_child(void) {
     IS(evendb_export(keyspace, below(directory_, "child"), NULL, E), NO);
     IS(evendb_copy_to(db, below(directory_, "child"), 0, 0, NULL, E), NO);
     IS(evendb_backup(db, below(directory_, "child"), 0, 0, NULL, E), NO);
+    IS(evendb_fork(db, below(directory_, "child"), 1, NULL, E), NO);
+    IS(evendb_rename_keyspace(db, "k", "l", E), NO);
+    IS(evendb_swap_keyspaces(db, "k", "l", E), NO);
+    IS(evendb_refresh(db, &second, E), NO);
+    IS(evendb_get_part(keyspace, T("a"), 0, 1, &found, E), NO);
+    IS(evendb_approximate_len(keyspace, EVERYTHING, &number, E), NO);
+    IS(evendb_watch_prefix(keyspace, T("a"), NULL, &new_changes, E), NO);
+    IS(evendb_changes_lag(changes, &number, E), NO);
+    /* The callback of a call that has not begun never comes. */
+    IS(evendb_get_async(keyspace, T("a"), never, NULL, NULL, E), NO);
+    IS(evendb_batch_commit_async(batch, never, NULL, NULL, E), NO);
+    IS(evendb_transaction_commit_async(transaction, never, NULL, NULL, E), NO);
+    IS(evendb_persist_async(db, never, NULL, NULL, E), NO);
     IS(evendb_stats_take(db, &stats, E), NO);
     IS(evendb_trace_start(db, below(directory_, "child"), 0, 0, 0, &new_trace, E), NO);
     IS(evendb_trace_stop(trace, NULL, E), NO);

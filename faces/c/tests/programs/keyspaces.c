@@ -69,6 +69,27 @@ int main(int count, char **arguments) {
     OK(evendb_keyspace_property(keyspace, "schema", &value, E));
     CHECK(value == NULL);
 
+    /* Names change; handles keep their records. */
+    IS(evendb_rename_keyspace(db, "edges", "nodes", E), EVENDB_ALREADY_EXISTS);
+    IS(evendb_rename_keyspace(db, "no such", "other", E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_rename_keyspace(db, "edges", "", E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_rename_keyspace(db, NULL, "other", E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_rename_keyspace(NULL, "edges", "other", E), EVENDB_INVALID_ARGUMENT);
+    OK(evendb_rename_keyspace(db, "edges", "links", E));
+    OK(evendb_keyspace_name(keyspace, &value, E));
+    CHECK(value_is(value, "links") && holds(keyspace, "k", "edge"));
+    OK(evendb_keyspace_exists(db, "edges", &found, E));
+    CHECK(found == 0);
+    IS(evendb_swap_keyspaces(db, "links", "edges", E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_swap_keyspaces(db, "links", NULL, E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_swap_keyspaces(NULL, "links", "nodes", E), EVENDB_INVALID_ARGUMENT);
+    OK(evendb_swap_keyspaces(db, "links", "nodes", E));
+    OK(evendb_keyspace_name(keyspace, &value, E));
+    CHECK(value_is(value, "nodes") && holds(keyspace, "k", "edge"));
+    OK(evendb_keyspace_name(other, &value, E));
+    CHECK(value_is(value, "links") && holds(other, "k", "node"));
+    OK(evendb_rename_keyspace(db, "nodes", "edges", E));
+
     OK(evendb_keyspace_drop(db, "edges", E));
     IS(evendb_get(keyspace, T("k"), &value, E), EVENDB_KEYSPACE_DROPPED);
     IS(evendb_keyspace_drop(db, "edges", E), EVENDB_INVALID_ARGUMENT);

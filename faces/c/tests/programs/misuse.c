@@ -70,7 +70,24 @@ static const char *text;
 #define TRANSACTION_PUT(p, n) evendb_transaction_put(transaction, keyspace, T("t"), p, n, E)
 #define INGEST(p, n) evendb_ingest_put(ingest, T("i"), p, n, E)
 
+/* The call begins if the status is EVENDB_OK, and only then the callback comes. */
+static void count_calls(void *context, evendb_status status, evendb_value *of, evendb_error *error) {
+    CHECK(status == EVENDB_OK && of == NULL && error == NULL);
+    ++*(int *)context;
+}
+
+static int calls;
+#define GET_ASYNC(p, n) evendb_get_async(keyspace, p, n, count_calls, &calls, NULL, E)
+#define GET_PART(p, n) evendb_get_part(keyspace, p, n, 0, 1, &value, E)
+#define WATCH(p, n) (evendb_changes_free(changes), evendb_watch_prefix(keyspace, p, n, NULL, &changes, E))
+#define LENGTH(p, n) evendb_approximate_len(keyspace, EVENDB_RANGE_FROM, p, n, NULL, 0, &count, E)
+
 static void of_bytes(void) {
+    BYTES(GET_ASYNC, EVENDB_OK);
+    CHECK(calls == 2);
+    BYTES(GET_PART, EVENDB_OK);
+    BYTES(WATCH, EVENDB_OK);
+    BYTES(LENGTH, EVENDB_OK);
     BYTES(GET, EVENDB_OK);
     BYTES(PUT, EVENDB_OK);
     BYTES(PUT_VALUE, EVENDB_OK);

@@ -72,6 +72,31 @@ int main(int count, char **arguments) {
     OK(evendb_approximate_size(keyspace, EVENDB_RANGE_BETWEEN, T("v"), T("w"), &records, NULL, E));
     CHECK(records == 0);
 
+    OK(evendb_approximate_len(keyspace, EVENDB_RANGE_PREFIX, T("user/"), NULL, 0, &bytes, E));
+    CHECK(bytes > 600 && bytes <= 1003);
+    OK(evendb_approximate_len(keyspace, EVENDB_RANGE_BETWEEN, T("v"), T("w"), &records, E));
+    CHECK(records == 0);
+    IS(evendb_approximate_len(keyspace, EVERYTHING, NULL, E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_approximate_len(NULL, EVERYTHING, &records, E), EVENDB_INVALID_ARGUMENT);
+
+    /* Parts of values, which are cut to the value. */
+    put(keyspace, "parts", "head and body");
+    OK(evendb_get_part(keyspace, T("parts"), 0, 4, &values[0], E));
+    CHECK(value_is(values[0], "head"));
+    OK(evendb_get_part(keyspace, T("parts"), 9, 100, &values[0], E));
+    CHECK(value_is(values[0], "body"));
+    OK(evendb_get_part(keyspace, T("parts"), 9, UINT64_MAX, &values[0], E));
+    CHECK(value_is(values[0], "body"));
+    OK(evendb_get_part(keyspace, T("parts"), UINT64_MAX, UINT64_MAX, &values[0], E));
+    CHECK(value_is(values[0], ""));
+    OK(evendb_get_part(keyspace, T("parts"), 5, 0, &values[0], E));
+    CHECK(value_is(values[0], ""));
+    OK(evendb_get_part(keyspace, T("none"), 0, 4, &values[0], E));
+    CHECK(values[0] == NULL);
+    IS(evendb_get_part(keyspace, NULL, 1, 0, 4, &values[0], E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_get_part(NULL, T("parts"), 0, 4, &values[0], E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_get_part(keyspace, T("parts"), 0, 4, NULL, E), EVENDB_INVALID_ARGUMENT);
+
     /* The ends that a kind does not have are empty. */
     IS(evendb_approximate_size(keyspace, EVENDB_RANGE_ALL, T("a"), NULL, 0, &records, NULL, E),
        EVENDB_INVALID_ARGUMENT);

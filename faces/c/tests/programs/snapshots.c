@@ -29,6 +29,10 @@ int main(int count, char **arguments) {
     const size_t sizes[] = {1, 1};
     OK(evendb_snapshot_multi_get(snapshot, keyspace, 2, keys, sizes, values, E));
     CHECK(values[0] == NULL && value_is(values[1], "old"));
+    OK(evendb_snapshot_get_part(snapshot, keyspace, T("a"), 1, 9, &value, E));
+    CHECK(value_is(value, "ld"));
+    OK(evendb_snapshot_get_part(snapshot, keyspace, T("b"), 0, 9, &value, E));
+    CHECK(value == NULL);
     OK(evendb_snapshot_cursor(snapshot, keyspace, EVERYTHING, EVENDB_KEYS_ONLY, &cursor, E));
     OK(evendb_cursor_next(cursor, &key, &key_size, NULL, NULL, E));
     CHECK(same(key, key_size, "a"));
@@ -42,6 +46,10 @@ int main(int count, char **arguments) {
     OK(evendb_snapshot_create(db, &snapshot, E));
     IS(evendb_snapshot_get(snapshot, of_foreign, T("a"), &value, E), EVENDB_INVALID_ARGUMENT);
     IS(evendb_snapshot_get(snapshot, NULL, T("a"), &value, E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_snapshot_get_part(snapshot, of_foreign, T("a"), 0, 1, &value, E),
+       EVENDB_INVALID_ARGUMENT);
+    IS(evendb_snapshot_get_part(snapshot, NULL, T("a"), 0, 1, &value, E), EVENDB_INVALID_ARGUMENT);
+    IS(evendb_snapshot_get_part(NULL, keyspace, T("a"), 0, 1, &value, E), EVENDB_INVALID_ARGUMENT);
     OK(evendb_snapshot_cursor(snapshot, of_foreign, EVERYTHING, 0, &cursor, E));
     IS(evendb_cursor_next(cursor, &key, &key_size, NULL, NULL, E), EVENDB_INVALID_ARGUMENT);
     IS(evendb_cursor_next_back(cursor, &key, &key_size, NULL, NULL, E), EVENDB_INVALID_ARGUMENT);

@@ -5,6 +5,12 @@
 
 static const char *directory_;
 
+static void told(void *context, evendb_status status, evendb_value *value, evendb_error *error) {
+    CHECK(status == EVENDB_OK && error == NULL);
+    evendb_value_free(value);
+    (void)context;
+}
+
 static void *works(void *unused) {
     char *path = below(directory_, "db");
     evendb_db *db = opened(path);
@@ -39,6 +45,9 @@ static void *works(void *unused) {
         OK(evendb_cursor_next(cursor, &record, NULL, NULL, NULL, E));
     }
     evendb_cursor_free(cursor);
+    OK(evendb_get_async(keyspace, T("7"), told, NULL, NULL, E));
+    OK(evendb_get_async(texts, T("7"), told, NULL, NULL, E));
+    OK(evendb_persist_async(db, told, NULL, NULL, E));
     OK(evendb_batch_create(db, &batch, E));
     OK(evendb_batch_put(batch, texts, T("a"), T("1"), E));
     OK(evendb_batch_delete_range(batch, texts, EVENDB_RANGE_PREFIX, T("1"), NULL, 0, E));

@@ -6,17 +6,19 @@
 //!   Source        an engine's cursor (records or keys), or `own::Walk` over a transaction
 //! ```
 //! A filled buffer has records one behind the other, each as: length of the key (4 bytes,
-//! little-endian), length of the value (4 bytes), key, value. The record that did not fit is kept
-//! here, and is the first one of that end's next call.
+//! little-endian), length of the value (4 bytes), key, value. That is the layout of the engine's
+//! [`Cursor::fill`], which fills from the front of records. Here are the others: the back, keys
+//! alone, transactions. There the record that did not fit is kept, and is the first one of that
+//! end's next call.
 //!
 //! Thread safety: one thread at a time (a [`Slot`]).
 
 mod functions;
 mod own;
 
-use crate::border::bytes::copy_into;
+use crate::border::bytes::{copy_into, written};
 use crate::border::{Failure, Result};
-use evendb::{Cursor, KeyCursor, Value};
+use evendb::{Cursor, KeyCursor, Rest, Value};
 use std::mem::MaybeUninit;
 
 /// One end of a cursor.
@@ -167,6 +169,20 @@ impl Walk {
         end: End,
         room: &mut [MaybeUninit<u8>],
     ) -> Result<std::result::Result<Filled, usize>> {
+        if end == End::Front
+            && let Some(Source::Records(cursor)) = &mut self.source
+        {
+            let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+            let filled = cursor.fill(written(room), most)?;
+            self.left -= filled.records as u64;
+            return Ok(match filled.rest {
+                Rest::Needs(bytes) => Err(bytes),
+                Rest::Nothing | Rest::More => Ok(Filled {
+                    bytes: filled.bytes,
+                    records: filled.records,
+                }),
+            });
+        }
         let mut filled = Filled {
             bytes: 0,
             records: 0,
