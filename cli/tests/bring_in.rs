@@ -548,6 +548,7 @@ fn every_command_names_a_database_of_another_store() {
         ("dump", &["sstable", "000005.ldb"]),
         ("repair", &["--into", "out"]),
         ("backup", &["out"]),
+        ("fork", &["out"]),
         (
             "rotate-key",
             &["--key-file", "key", "--new-key-file", "key"],

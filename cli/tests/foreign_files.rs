@@ -269,7 +269,8 @@ const WRITES_A_FILE: [Line; 9] = [
 ];
 
 /// Commands that make a directory with the name `out`.
-const MAKES_A_DIRECTORY: [Line; 8] = [
+const MAKES_A_DIRECTORY: [Line; 9] = [
+    &["fork", "db", "out"],
     &["restore", "bk", "out"],
     &["export", "db", "out"],
     &["repair", "db", "--into", "out"],
@@ -311,7 +312,7 @@ const ANALYZE: Line = &["analyze", "own.trace", "--out", "out"];
 const PROFILE: Line = &["profile", "own.trace", "--out", "out"];
 
 /// Commands that open a database. They fail if an object that a database needs is no file.
-const OPENS: [Line; 17] = [
+const OPENS: [Line; 18] = [
     &["get", "DB", "key"],
     &["put", "DB", "key", "value"],
     &["merge", "DB", "key", "operand"],
@@ -326,6 +327,7 @@ const OPENS: [Line; 17] = [
     &["verify", "DB"],
     &["verify-import", "DB", "lines.tsv"],
     &["backup", "DB", "new"],
+    &["fork", "DB", "new"],
     &["changes", "DB"],
     &["import", "DB", "lines.tsv"],
     &["rotate-key", "DB", "--new-key-file", "a.key"],
@@ -385,7 +387,7 @@ const READS: [Line; 18] = [
 ];
 
 /// Commands without an argument that is a path.
-const TAKES_NO_PATH: [&str; 1] = ["experiment mixgraph-statistics"];
+const TAKES_NO_PATH: [&str; 2] = ["experiment mixgraph-statistics", "options"];
 
 fn toured() -> Vec<Line> {
     let all: [&[Line]; 9] = [

@@ -19,7 +19,7 @@ const U32: u64 = u32::MAX as u64;
 const CHOICES: &str = "Options::set Options::table Options::text_of KeyspaceOptions::set \
     KeyspaceOptions::table KeyspaceOptions::text_of Options::new Options::open Options::durability Options::create_if_missing \
     Options::error_if_exists Options::read_only Options::accept_log_loss Options::advanced Options::vfs \
-    Advanced::wall_clock Advanced::encryption Advanced::munks Advanced::warm_reopening Advanced::row_cache \
+    Options::open_beside_writer Advanced::shared Advanced::wall_clock Advanced::encryption Advanced::munks Advanced::warm_reopening Advanced::row_cache \
     Advanced::commit_log_mapped Advanced::undo KeyspaceOptions::new KeyspaceOptions::row_cache \
     KeyspaceOptions::merge_operator KeyspaceOptions::chosen Options::layout KeyspaceOptions::layout \
     Advanced::guards GuardOptions::compaction_by_seeks GuardOptions::parallel_seeks";

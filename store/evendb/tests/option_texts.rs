@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// They take objects, or functions of other setters; or they are no setters.
 const WITHOUT_TEXT: &str = "Options::new Options::open Options::advanced Options::vfs Options::set \
-    Options::table Options::text_of Advanced::wall_clock Advanced::encryption Advanced::guards \
+    Options::table Options::text_of Options::open_beside_writer Advanced::shared Advanced::wall_clock Advanced::encryption Advanced::guards \
     Advanced::undo KeyspaceOptions::new KeyspaceOptions::chosen KeyspaceOptions::set \
     KeyspaceOptions::table KeyspaceOptions::text_of";
 

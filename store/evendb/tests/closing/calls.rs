@@ -4,12 +4,13 @@ use crate::common::polled::at_once;
 use crate::common::public::{self, words};
 use crate::common::tiny;
 use evendb::{
-    Changes, CopyOptions, Db, Durability, Error, ErrorKind, KeyspaceOptions, Merges, Position,
-    Result, TraceOptions,
+    Changes, CopyOptions, Db, Durability, Error, ErrorKind, ForkOptions, KeyspaceOptions, Merges,
+    Position, Result, TraceOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 /// Types that have an open database, or work on files.
@@ -39,7 +40,8 @@ const HANDLES: [&str; 20] = [
 const MADE_BY_MACRO: [&str; 1] = ["TransactionIter"];
 
 /// Types without an open database.
-const PLAIN: &str = "NextChunk WouldRead Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
+const PLAIN: &str = "ForkOptions ForkSummary SharedBudget SharedOptions SharedStats NextChunk WouldRead \
+    Advanced BackupInfo BackupSummary BatchWrite Change CompactionFilter CompactionSummary \
     Compression CopyCheck CopyOptions CopySummary Departure Durability Error ErrorKind ExportSummary Figure FigureKind \
     FigureUnit Filled FilterDecision GetStats GuardOptions IngestSummary Key KeyError KeyProvider KeyRing KeyspaceOptions Layout LiveStats \
     LogSearch MemoryStats MergeError MergeOperator Merges Operands OptionInfo Options PauseStats Position RangeSize Rest Result \
@@ -49,7 +51,7 @@ const PLAIN: &str = "NextChunk WouldRead Advanced BackupInfo BackupSummary Batch
 /// Functions that make or change an object in memory, or report about one.
 const IN_MEMORY: &str = "Batch::clear Batch::counted_bytes Batch::counted_bytes_max Batch::delete Batch::delete_prefix \
     Batch::delete_range Batch::durability Batch::get Batch::is_empty Batch::iter Batch::len Batch::merge Batch::put \
-    Batch::put_expiring_at Batch::put_with_ttl Batch::single_delete Changes::position Cursor::keys_only \
+    Batch::put_expiring_at Batch::put_with_ttl Batch::single_delete Changes::lag Changes::position Cursor::keys_only \
     Cursor::limit_hint Cursor::seek Cursor::seek_back Db::batch Db::default_keyspace Db::get_latencies \
     Db::keyspace_exists Db::keyspace_names Db::publish_metrics Db::stats Iter::limit Iter::seek Iter::seek_back \
     RangeChunks::chunk_records RangeChunks::rev KeyCursor::limit_hint KeyCursor::seek KeyCursor::seek_back Keys::limit Keys::seek Keys::seek_back Keyspace::id \
@@ -64,7 +66,7 @@ const ELSEWHERE: &str = "Backups::at Backups::encryption Backups::list Backups::
     ExportWriter::create ExportWriter::finish ExportWriter::put Trace::stop";
 
 /// Functions that open or close it: other tests say what these do.
-const LIFE: &str = "Db::open Db::close";
+const LIFE: &str = "Db::open Db::close Db::refresh";
 
 /// An operand of the merge operator that the keyspaces have.
 const ONE: [u8; 8] = 1u64.to_le_bytes();
@@ -158,6 +160,12 @@ fn of_db(calls: &mut Calls, elsewhere: &Path) {
     let path = to("another copy");
     calls.add("Db::copy_to_with", move |db| {
         db.copy_to_with(path, &CopyOptions::new())
+    });
+    let path = to("fork");
+    calls.add("Db::fork", move |db| db.fork(path));
+    let path = to("another fork");
+    calls.add("Db::fork_with", move |db| {
+        db.fork_with(path, &ForkOptions::new())
     });
     let path = to("trace");
     calls.add("Db::start_trace", move |db| {
@@ -363,6 +371,20 @@ fn of_other_handles(calls: &mut Calls) {
     let begin = db.oldest_position().unwrap();
     add!("Changes::wait", changes = feed(&begin) => changes.wait(Duration::MAX));
     add!("Changes::next_blocking", changes = feed(&begin) => changes.next_blocking());
+    add!("Changes::next_timeout", changes = feed(&begin) => changes.next_timeout(Duration::MAX));
+    add!("Changes::next_async", changes = feed(&begin) => at_once(changes.next_async()));
+    add!("Changes::poll_next", changes = feed(&begin) => {
+        match changes.poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(answer)) => answer,
+            other => panic!("{other:?}"),
+        }
+    });
+    let (changes, again) = (feed(&begin), begin.clone());
+    calls.add("Changes::since", move |_| changes.since(&again));
+    let watched = of.clone();
+    calls.add("Keyspace::watch", move |_| watched.watch("a"..));
+    let watched = of.clone();
+    calls.add("Keyspace::watch_prefix", move |_| watched.watch_prefix("a"));
 }
 
 /// The author of a new public function states here what it does, and so whether closing has to wait

@@ -3,7 +3,9 @@
 
 use crate::small;
 use evendb::inspect::{self, Dump, DumpOptions, InspectOptions, RepairOptions};
-use evendb::{Backups, CopyOptions, Db, ExportWriter, LiveStats, Result, TraceOptions};
+use evendb::{
+    Backups, CopyOptions, Db, ExportWriter, ForkOptions, LiveStats, Result, TraceOptions,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
@@ -55,7 +57,7 @@ impl World {
 }
 
 /// Calls that make something at the path.
-const MAKES: [Call; 10] = [
+const MAKES: [Call; 12] = [
     Call {
         name: "open",
         call: |_, path| small().open(path)?.close(),
@@ -71,6 +73,14 @@ const MAKES: [Call; 10] = [
     Call {
         name: "copy_to_with",
         call: |world, path| world.db.copy_to_with(path, &CopyOptions::new()).map(drop),
+    },
+    Call {
+        name: "fork",
+        call: |world, path| world.db.fork(path).map(drop),
+    },
+    Call {
+        name: "fork_with",
+        call: |world, path| world.db.fork_with(path, &ForkOptions::new()).map(drop),
     },
     Call {
         name: "export",
@@ -105,10 +115,14 @@ const MAKES: [Call; 10] = [
 ];
 
 /// Calls that read or remove something at the path.
-const TAKES: [Call; 12] = [
+const TAKES: [Call; 13] = [
     Call {
         name: "open",
         call: |_, path| small().read_only(true).open(path).map(drop),
+    },
+    Call {
+        name: "open_beside_writer",
+        call: |_, path| small().open_beside_writer(path).map(drop),
     },
     Call {
         name: "destroy",
