@@ -207,7 +207,7 @@ mod tests {
     use crate::options::tests::{all_pairs_are_met, check, setters};
 
     /// Options that are no choice of an opening, with the reason.
-    const LEFT_OUT: [(&str, &str); 7] = [
+    const LEFT_OUT: [(&str, &str); 8] = [
         ("error_if_exists", "it refuses every opening but the first"),
         (
             "wait_for_lock",
@@ -217,6 +217,7 @@ mod tests {
         ("advanced", "it sets the others"),
         ("guards", "it sets those whose names begin with it"),
         ("wall_clock", "every opening has the life's clock"),
+        ("shared", "a life is that of one database"),
         (
             "encryption",
             "a property of a database for ever, not of an opening; programs and crashes run with it",

@@ -59,9 +59,8 @@ impl ManifestState {
                 self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
             }
             Change::DropKeyspace { id } => {
-                self.keyspaces
-                    .remove(&id)
-                    .ok_or("unknown keyspace dropped")?;
+                let dropped = self.keyspaces.remove(&id);
+                dropped.ok_or("unknown keyspace dropped")?;
                 self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
                 self.properties.remove(&id);
                 self.chunks.retain(|_, chunk| chunk.keyspace != id);
@@ -85,10 +84,8 @@ impl ManifestState {
                 self.chunks.remove(&id).ok_or("unknown chunk removed")?;
             }
             Change::AddParts { id, parts } => {
-                let chunk = self
-                    .chunks
-                    .get_mut(&id)
-                    .ok_or("parts for an unknown chunk")?;
+                let chunk = self.chunks.get_mut(&id);
+                let chunk = chunk.ok_or("parts for an unknown chunk")?;
                 chunk.parts.extend(parts);
             }
             Change::EditFragments {

@@ -285,10 +285,8 @@ impl Opening {
         }
         let given_up = replay.given_up.map_or(0, |damage| damage.records);
         core.metrics.log_records_given_up.add(given_up);
-        let keyspaces = catalog.into_values();
-        let keyspaces = keyspaces
-            .map(|state| (state.name().to_owned(), state))
-            .collect();
+        let named = |state: Arc<crate::catalog::KeyspaceState>| (state.name().to_owned(), state);
+        let keyspaces = catalog.into_values().map(named).collect();
         let epoch = epoch.epoch;
         let manifest = self.manifest.map(Arc::new);
         let admission = core.admission.clone();
