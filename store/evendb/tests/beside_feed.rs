@@ -135,6 +135,80 @@ fn the_change_feed_is_followed() {
     }
 }
 
+/// The keyspace, key and length of the value of each put that a feed gives.
+fn puts_of(feed: &mut Changes) -> Vec<(String, Vec<u8>, usize)> {
+    let mut puts = Vec::new();
+    for change in feed {
+        for write in change.unwrap().writes() {
+            let bytes = write.value.unwrap().len();
+            puts.push((write.keyspace.to_owned(), write.key.to_vec(), bytes));
+        }
+    }
+    puts
+}
+
+/// A keyspace that was made after the reader's moment is not one that was dropped: no write to it
+/// is passed over, and its batch comes whole from a newer moment.
+#[test]
+fn keyspaces_that_are_newer_than_the_moment_are_told() {
+    for level in WITH_LOG {
+        let vfs = SimVfs::new(1);
+        let options = || on_sim(&vfs, Layout::Chunks, level);
+        let db = options().open(DIR).unwrap();
+        let start = db.position().unwrap();
+        let mut reader = options().open_beside_writer(DIR).unwrap();
+        let mut feed = reader.changes_since(&start).unwrap();
+        db.put("a", "1").unwrap();
+        let put = |keyspace: &str, key: &[u8]| (keyspace.to_owned(), key.to_vec(), 1);
+        let default = db.default_keyspace().name();
+        assert_eq!(puts_of(&mut feed), [put(default, b"a")]);
+        let new = db.keyspace("new").unwrap();
+        let mut batch = db.batch();
+        batch.put(db.default_keyspace(), "b", "2");
+        batch.put(&new, "n", "3");
+        batch.commit().unwrap();
+        db.put("c", "4").unwrap();
+        let before = feed.position();
+        let error = feed.next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+        assert!(error.to_string().contains("newer than this moment"));
+        assert_eq!(feed.position(), before);
+        // A watch of a keyspace that the moment has goes on.
+        let mut watch = reader
+            .default_keyspace()
+            .watch_prefix("")
+            .unwrap()
+            .since(&before)
+            .unwrap();
+        let both = [put(default, b"b"), put(default, b"c")];
+        assert_eq!(puts_of(&mut watch), both);
+        reader = reader.refresh().unwrap();
+        feed = reader.changes_since(&before).unwrap();
+        let all = [put(default, b"b"), put("new", b"n"), put(default, b"c")];
+        assert_eq!(puts_of(&mut feed), all);
+    }
+}
+
+/// Values in files that are newer than the reader's moment are there.
+#[test]
+fn values_in_newer_files_are_read() {
+    for level in WITH_LOG {
+        let vfs = SimVfs::new(1);
+        let options = || on_sim(&vfs, Layout::Chunks, level);
+        let options = || options().advanced(|advanced| advanced.values_apart_from(Some(100)));
+        let db = options().open(DIR).unwrap();
+        let start = db.position().unwrap();
+        let reader = options().open_beside_writer(DIR).unwrap();
+        let mut feed = reader.changes_since(&start).unwrap();
+        let default = db.default_keyspace().name();
+        for key in ["a", "b"] {
+            db.put(key, [7; 300]).unwrap();
+            let put = (default.to_owned(), key.as_bytes().to_vec(), 300);
+            assert_eq!(puts_of(&mut feed), [put], "{level:?}");
+        }
+    }
+}
+
 fn sum_of(value: &[u8]) -> u64 {
     u64::from_le_bytes(value.try_into().unwrap())
 }
@@ -181,6 +255,7 @@ fn add_all(mut reader: Db, mut feed: Changes, sums: &mut Sums) -> evendb::Result
 /// completed checkpoint lie behind the place where a replay would begin.
 #[test]
 fn a_moment_among_writers_and_its_position_fit() {
+    const LOG_BYTES: u64 = 4 << 20;
     let (mut looked, mut behind, mut stale, mut gone) = (0, 0, 0, 0);
     for layout in LAYOUTS {
         for level in WITH_LOG {
@@ -189,10 +264,11 @@ fn a_moment_among_writers_and_its_position_fit() {
                 on_sim(&vfs, layout, level)
                     .memory_budget(16 << 20)
                     .workers(1)
-                    .advanced(|advanced| advanced.commit_log_bytes(4 << 20))
+                    .advanced(|advanced| advanced.commit_log_bytes(LOG_BYTES))
             };
             let db = options().open(DIR).unwrap();
-            db.position().unwrap();
+            // It is not read, so that its lag says how far the log has gone.
+            let unread = db.changes_since(&db.position().unwrap()).unwrap();
             let adding = KeyspaceOptions::new().merge_operator(Merges::AddU64);
             let sums = db.keyspace_with("sums", &adding).unwrap();
             let (writing, opened) = (AtomicU32::new(3), AtomicU32::new(0));
@@ -215,10 +291,15 @@ fn a_moment_among_writers_and_its_position_fit() {
                         writing.fetch_sub(1, Ordering::Relaxed);
                     });
                 }
-                let (flushing, writing) = (&db, &writing);
+                let (flushing, writing, unread) = (&db, &writing, &unread);
                 scope.spawn(move || {
                     while writing.load(Ordering::Relaxed) > 0 {
-                        flushing.flush().unwrap();
+                        // Each checkpoint takes a block of the log, and the readers' feeds give
+                        // nothing before the end: the log must not go round.
+                        match unread.lag() < LOG_BYTES / 2 {
+                            true => flushing.flush().unwrap(),
+                            false => std::thread::yield_now(),
+                        }
                     }
                 });
                 while writing.load(Ordering::Relaxed) > 0 && readers.len() < 30 {
@@ -244,6 +325,8 @@ fn a_moment_among_writers_and_its_position_fit() {
             sums.merge("last", 1_u64.to_le_bytes()).unwrap();
             let expected = sums_of(&sums).unwrap();
             assert_eq!(expected.values().sum::<u64>(), 2_401);
+            let is_round = unread.lag() >= LOG_BYTES;
+            assert!(!is_round || level == Durability::Sync, "{}", unread.lag());
             for (reader, mut found, feed) in readers {
                 looked += 1;
                 behind += u32::from(found != expected);

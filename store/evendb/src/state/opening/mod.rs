@@ -289,14 +289,13 @@ impl Opening {
         let keyspaces = keyspaces
             .map(|state| (state.name().to_owned(), state))
             .collect();
-        let epoch = epoch.epoch;
         let manifest = self.manifest.map(Arc::new);
         let admission = core.admission.clone();
         let full_disk = FullDisk::new(ballast, container, manifest.clone(), admission.clone());
         let ring = log.commit_log.clone();
         Ok(Engine {
             memory: MemoryPolicy::new(&core.options, ledger, admission, ring),
-            disk: Disk::new(self.vfs, self.dir, manifest, tables, full_disk, epoch),
+            disk: Disk::new(self.vfs, self.dir, manifest, tables, full_disk, epoch.epoch),
             log,
             flow: Flow::new(self.state.completed, dirty),
             catalog: Catalog::new(keyspaces),
