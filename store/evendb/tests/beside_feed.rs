@@ -135,6 +135,80 @@ fn the_change_feed_is_followed() {
     }
 }
 
+/// The keyspace, key and length of the value of each put that a feed gives.
+fn puts_of(feed: &mut Changes) -> Vec<(String, Vec<u8>, usize)> {
+    let mut puts = Vec::new();
+    for change in feed {
+        for write in change.unwrap().writes() {
+            let bytes = write.value.unwrap().len();
+            puts.push((write.keyspace.to_owned(), write.key.to_vec(), bytes));
+        }
+    }
+    puts
+}
+
+/// A keyspace that was made after the reader's moment is not one that was dropped: no write to it
+/// is passed over, and its batch comes whole from a newer moment.
+#[test]
+fn keyspaces_that_are_newer_than_the_moment_are_told() {
+    for level in WITH_LOG {
+        let vfs = SimVfs::new(1);
+        let options = || on_sim(&vfs, Layout::Chunks, level);
+        let db = options().open(DIR).unwrap();
+        let start = db.position().unwrap();
+        let mut reader = options().open_beside_writer(DIR).unwrap();
+        let mut feed = reader.changes_since(&start).unwrap();
+        db.put("a", "1").unwrap();
+        let put = |keyspace: &str, key: &[u8]| (keyspace.to_owned(), key.to_vec(), 1);
+        let default = db.default_keyspace().name();
+        assert_eq!(puts_of(&mut feed), [put(default, b"a")]);
+        let new = db.keyspace("new").unwrap();
+        let mut batch = db.batch();
+        batch.put(db.default_keyspace(), "b", "2");
+        batch.put(&new, "n", "3");
+        batch.commit().unwrap();
+        db.put("c", "4").unwrap();
+        let before = feed.position();
+        let error = feed.next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+        assert!(error.to_string().contains("newer than this moment"));
+        assert_eq!(feed.position(), before);
+        // A watch of a keyspace that the moment has goes on.
+        let mut watch = reader
+            .default_keyspace()
+            .watch_prefix("")
+            .unwrap()
+            .since(&before)
+            .unwrap();
+        let both = [put(default, b"b"), put(default, b"c")];
+        assert_eq!(puts_of(&mut watch), both);
+        reader = reader.refresh().unwrap();
+        feed = reader.changes_since(&before).unwrap();
+        let all = [put(default, b"b"), put("new", b"n"), put(default, b"c")];
+        assert_eq!(puts_of(&mut feed), all);
+    }
+}
+
+/// Values in files that are newer than the reader's moment are there.
+#[test]
+fn values_in_newer_files_are_read() {
+    for level in WITH_LOG {
+        let vfs = SimVfs::new(1);
+        let options = || on_sim(&vfs, Layout::Chunks, level);
+        let options = || options().advanced(|advanced| advanced.values_apart_from(Some(100)));
+        let db = options().open(DIR).unwrap();
+        let start = db.position().unwrap();
+        let reader = options().open_beside_writer(DIR).unwrap();
+        let mut feed = reader.changes_since(&start).unwrap();
+        let default = db.default_keyspace().name();
+        for key in ["a", "b"] {
+            db.put(key, [7; 300]).unwrap();
+            let put = (default.to_owned(), key.as_bytes().to_vec(), 300);
+            assert_eq!(puts_of(&mut feed), [put], "{level:?}");
+        }
+    }
+}
+
 fn sum_of(value: &[u8]) -> u64 {
     u64::from_le_bytes(value.try_into().unwrap())
 }
@@ -192,7 +266,15 @@ fn a_moment_among_writers_and_its_position_fit() {
                     .advanced(|advanced| advanced.commit_log_bytes(4 << 20))
             };
             let db = options().open(DIR).unwrap();
-            db.position().unwrap();
+            // The log must not go round before the readers' feeds have given its changes, at the
+            // end. It goes round in the room that it has, so it gets enough for all of them: it
+            // grows while no checkpoint has what was put.
+            for number in 0..4_000_u32 {
+                db.put(number.to_be_bytes(), [7; 100]).unwrap();
+            }
+            db.flush().unwrap();
+            // What it gives at the end shows that the log has not gone round.
+            let unread = db.changes_since(&db.position().unwrap()).unwrap();
             let adding = KeyspaceOptions::new().merge_operator(Merges::AddU64);
             let sums = db.keyspace_with("sums", &adding).unwrap();
             let (writing, opened) = (AtomicU32::new(3), AtomicU32::new(0));
@@ -244,6 +326,9 @@ fn a_moment_among_writers_and_its_position_fit() {
             sums.merge("last", 1_u64.to_le_bytes()).unwrap();
             let expected = sums_of(&sums).unwrap();
             assert_eq!(expected.values().sum::<u64>(), 2_401);
+            if level == Durability::Process {
+                assert_eq!(unread.filter(Result::is_ok).count(), 2_401);
+            }
             for (reader, mut found, feed) in readers {
                 looked += 1;
                 behind += u32::from(found != expected);

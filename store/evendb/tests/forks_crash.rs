@@ -1,6 +1,6 @@
 //! `Db::fork(path)` where something breaks: machines that stop at each operation, failures at each
-//! operation, links that fail, full disks, and jobs of the parent between the steps of a fork. What
-//! a fork is: `forks.rs`.
+//! operation, links that fail, full disks, jobs of the parent between the steps of a fork, and
+//! writers beside it. What a fork is: `forks.rs`.
 
 mod common;
 
@@ -9,14 +9,14 @@ use common::workload::{Runner, Step, steps};
 use common::{DIR, LEVELS, inspecting, on_sim, perhaps_apart, scramble};
 use evendb::inspect::verify;
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, File, LockGuard, LockHolder, SimVfs, Vfs};
-use evendb::{Db, Durability, ErrorKind, ForkOptions};
+use evendb::{Db, Durability, ErrorKind, ForkOptions, ForkSummary};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const FORK: &str = "/elsewhere/fork";
 
@@ -568,4 +568,122 @@ fn going_apart(vfs: &SimVfs, how: &ForkOptions) -> [Option<u64>; 2] {
     let ended = run();
     assert!(ended.is_ok() || vfs.crashed(), "{ended:?}");
     told
+}
+
+/// The value of write `number`; its length differs from those of its neighbours.
+fn value_of(number: u64) -> Vec<u8> {
+    let mut value = format!("{number:08}").into_bytes();
+    value.resize(8 + (number % 60) as usize, number as u8);
+    value
+}
+
+const SLOTS: u64 = 100;
+const WRITERS: usize = 8;
+
+/// Every write is a batch: the next slot, and the counter in another keyspace.
+fn write(db: &Db, writer: usize, stop: &AtomicBool, acknowledged: &AtomicU64) {
+    let counters = db.keyspace("counters").expect("makes");
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut batch = db.batch();
+        let key = format!("w{writer}/{:04}", number * 7 % SLOTS);
+        batch.put(db.default_keyspace(), key, value_of(number));
+        batch.put(&counters, format!("w{writer}"), value_of(number));
+        batch.commit().expect("commits");
+        acknowledged.store(number + 1, Ordering::SeqCst);
+    }
+}
+
+/// The number of the writer's writes in the database; all are whole.
+fn writes_in(db: &Db, writer: usize) -> u64 {
+    let counters = db.keyspace("counters").expect("exists");
+    let last = counters.get(format!("w{writer}")).expect("gets");
+    let count = last.map_or(0, |value| {
+        let text = String::from_utf8(value[..8].to_vec()).expect("digits");
+        text.parse::<u64>().expect("a number") + 1
+    });
+    let mut slots = BTreeMap::new();
+    for number in count.saturating_sub(SLOTS)..count {
+        let key = format!("w{writer}/{:04}", number * 7 % SLOTS);
+        slots.insert(key.into_bytes(), value_of(number));
+    }
+    let found = db.prefix(format!("w{writer}/"));
+    let found = found.map(|item| item.map(|(key, value)| (key.to_vec(), value.to_vec())));
+    let found: Map = found.collect::<Result<_, _>>().expect("reads");
+    assert!(found == slots, "writer {writer} is not at write {count}");
+    count
+}
+
+fn fork_beside(db: &Db, target: &str, round: u64) -> ForkSummary {
+    let how = [sharing(), ForkOptions::new()][round as usize % 2];
+    db.fork_with(target, &how).expect("forks")
+}
+
+/// C6, C7, C10: each fork is one moment, batches over keyspaces whole; a power cut right after the
+/// call loses nothing of it; the parent recovers, too.
+#[test]
+fn forks_beside_writers_are_one_moment_and_durable() {
+    for level in LEVELS {
+        let vfs = SimVfs::new(9);
+        let at = |vfs: &SimVfs, dir: &str, workers| {
+            on_sim(vfs, level, workers)
+                .advanced(|advanced| advanced.values_apart_from(Some(50)))
+                .open(dir)
+                .expect("opens")
+        };
+        let db = at(&vfs, DIR, 2);
+        let stop = AtomicBool::new(false);
+        let acknowledged = [const { AtomicU64::new(0) }; WRITERS];
+        let now = || {
+            let each = acknowledged.iter();
+            each.map(|count| count.load(Ordering::SeqCst))
+                .collect::<Vec<_>>()
+        };
+        let rounds = common::count_from_env("EVENDB_COPIES", 12);
+        std::thread::scope(|scope| {
+            for (writer, acknowledged) in acknowledged.iter().enumerate() {
+                let (db, stop) = (&db, &stop);
+                scope.spawn(move || write(db, writer, stop, acknowledged));
+            }
+            for round in 0..rounds {
+                while now()[0] < (round + 1) * 30 {
+                    std::thread::yield_now();
+                }
+                let before = now();
+                let target = format!("/forks/{round}");
+                let summary = fork_beside(&db, &target, round);
+                assert!(summary.tables_copied == 0);
+                let after = now();
+                let machine = vfs.fork_state().crash(CrashMode::PowerLossNothing);
+                for vfs in [&machine, &vfs]
+                    .into_iter()
+                    .take(1 + usize::from(round % 4 == 0))
+                {
+                    let fork = at(vfs, &target, 0);
+                    for writer in 0..WRITERS {
+                        let count = writes_in(&fork, writer);
+                        assert!(count >= before[writer], "{level:?} {round}: lost");
+                        assert!(count <= after[writer] + 1, "{level:?} {round}: early");
+                    }
+                    fork.put("only here", "x").expect("puts");
+                    fork.close().expect("closes");
+                }
+                let parent = at(&machine, DIR, 0);
+                for (writer, before) in before.iter().enumerate() {
+                    let count = writes_in(&parent, writer);
+                    assert!(count >= *before, "{level:?} {round}: lost of parent");
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        for (writer, count) in now().into_iter().enumerate() {
+            assert_eq!(writes_in(&db, writer), count);
+        }
+        assert!(!db.contains_key("only here").expect("gets"));
+        db.close().expect("closes");
+        assert_sound(&vfs, DIR, "the end");
+        assert_sound(&vfs, &format!("/forks/{}", rounds - 1), "the end");
+    }
 }

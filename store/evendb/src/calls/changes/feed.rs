@@ -21,7 +21,7 @@ use crate::options::Durability;
 use crate::payload::{self, DecodedOp, ExtentName, WithValues};
 use crate::plant::planted;
 use crate::sync::Arc;
-use crate::value_extents;
+use crate::{value_extents, value_files};
 use evendb_storage::{Apart, Error as StorageError, Kind, Version};
 use std::collections::HashMap;
 
@@ -317,7 +317,7 @@ impl Changes {
             return Ok(None);
         };
         let payload = in_place(&self.handle.engine, lsn, payload, self.filter.as_ref())?;
-        let Some(places) = self.places_of(&payload) else {
+        let Some(places) = self.places_of(&payload, lsn)? else {
             return Err(senseless(&self.handle.engine, lsn));
         };
         let log = self.handle.engine.log.commit_log.as_ref();
@@ -333,11 +333,20 @@ impl Changes {
         }))
     }
 
-    /// The places of the writes whose keyspaces exist; `None` if the payload makes no sense.
-    fn places_of(&mut self, payload: &[u8]) -> Option<Vec<Place>> {
+    /// The places of the writes whose keyspaces exist; `None` if the payload makes no sense. `Stale`
+    /// beside a writer that has made one of the keyspaces since: it counts as unknown, not as
+    /// dropped.
+    fn places_of(&mut self, payload: &[u8], lsn: Lsn) -> Result<Option<Vec<Place>>> {
         let handle = self.handle.clone();
         let (engine, catalog) = (&handle.engine, &handle.engine.catalog);
-        let ops = payload::decode_ops(payload)?;
+        let Some(ops) = payload::decode_ops(payload) else {
+            return Ok(None);
+        };
+        if let Some(found) = &engine.log.history.found
+            && ops.iter().any(|op| op.keyspace.0 >= found.next_keyspace)
+        {
+            return Err(too_new(engine, lsn));
+        }
         loop {
             self.follow_renamings(engine);
             let mut places = Vec::with_capacity(ops.len());
@@ -350,7 +359,7 @@ impl Changes {
             }
             // Otherwise a name is from before a renaming, and another one from after it.
             if catalog.renamings() == self.renamings {
-                return Some(places);
+                return Ok(Some(places));
             }
         }
     }
@@ -463,16 +472,29 @@ fn senseless(engine: &Engine, lsn: Lsn) -> Error {
     StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
 }
 
+/// The error for a write to a keyspace that a writer has made after the moment of this reader.
+fn too_new(engine: &Engine, lsn: Lsn) -> Error {
+    let path = engine.disk.dir.join(COMMIT_LOG);
+    let offset = lsn.0 % engine.log.history.capacity.max(1);
+    let detail = "a keyspace that is newer than this moment; refresh";
+    StorageError::stale(&path, offset, detail).into()
+}
+
 /// The operations, with values that lie apart in place. If the file of a value is gone, the change
-/// is gone unless kept changes hold it: its records were overwritten or moved since.
+/// is gone unless kept changes hold it: its records were overwritten or moved since. Beside a
+/// writer, the file may be newer than the reader's moment, and then only the directory has it.
 fn in_place(
     engine: &Engine,
     lsn: Lsn,
     payload: Vec<u8>,
     filter: Option<&Filter>,
 ) -> Result<Vec<u8>> {
-    let values = &engine.core.value_files;
-    let read = |place: &Apart| values.read(place);
+    let (values, disk) = (&engine.core.value_files, &engine.disk);
+    let is_beside = engine.log.history.found.is_some();
+    let read = |place: &Apart| match values.read(place)? {
+        None if is_beside => value_files::read(&*disk.vfs, &disk.dir, place),
+        found => Ok(found),
+    };
     match payload::with_values(&payload, &read)? {
         WithValues::AsItIs => Ok(payload),
         WithValues::Read(read) => Ok(read),

@@ -52,12 +52,7 @@ impl ManifestState {
         match change {
             Change::Format { ring_bytes } => self.ring_bytes = ring_bytes,
             Change::Epoch(epoch) => self.begin_epoch(epoch)?,
-            Change::CreateKeyspace { id, name } => {
-                if self.keyspaces.insert(id, name).is_some() {
-                    return Err("keyspace created twice");
-                }
-                self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
-            }
+            Change::CreateKeyspace { id, name } => self.create_keyspace(id, name)?,
             Change::DropKeyspace { id } => {
                 let dropped = self.keyspaces.remove(&id);
                 dropped.ok_or("unknown keyspace dropped")?;
@@ -114,6 +109,14 @@ impl ManifestState {
                 self.container = number;
             }
         }
+        Ok(())
+    }
+
+    fn create_keyspace(&mut self, id: KeyspaceId, name: String) -> Result<(), &'static str> {
+        if self.keyspaces.insert(id, name).is_some() {
+            return Err("keyspace created twice");
+        }
+        self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
         Ok(())
     }
 

@@ -109,6 +109,7 @@ impl Opening {
     pub(super) fn found(&self) -> Option<Found> {
         self.beside.clone().map(|beside| Found {
             beside,
+            next_keyspace: self.state.next_keyspace,
             end: Mutex::new(self.state.replay_from),
         })
     }

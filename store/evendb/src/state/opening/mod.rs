@@ -285,16 +285,17 @@ impl Opening {
         }
         let given_up = replay.given_up.map_or(0, |damage| damage.records);
         core.metrics.log_records_given_up.add(given_up);
-        let named = |state: Arc<crate::catalog::KeyspaceState>| (state.name().to_owned(), state);
-        let keyspaces = catalog.into_values().map(named).collect();
-        let epoch = epoch.epoch;
+        let keyspaces = catalog.into_values();
+        let keyspaces = keyspaces
+            .map(|state| (state.name().to_owned(), state))
+            .collect();
         let manifest = self.manifest.map(Arc::new);
         let admission = core.admission.clone();
         let full_disk = FullDisk::new(ballast, container, manifest.clone(), admission.clone());
         let ring = log.commit_log.clone();
         Ok(Engine {
             memory: MemoryPolicy::new(&core.options, ledger, admission, ring),
-            disk: Disk::new(self.vfs, self.dir, manifest, tables, full_disk, epoch),
+            disk: Disk::new(self.vfs, self.dir, manifest, tables, full_disk, epoch.epoch),
             log,
             flow: Flow::new(self.state.completed, dirty),
             catalog: Catalog::new(keyspaces),

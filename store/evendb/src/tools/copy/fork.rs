@@ -234,7 +234,7 @@ fn worth_sharing(live: &BTreeMap<u64, u64>, copied_bytes: u64) -> BTreeSet<u64> 
 }
 
 /// Begins container `number`, durably. If that fails before the manifest may have it, nothing is
-/// changed.
+/// changed, except after a sync that failed: that latches, as everywhere.
 fn seal(engine: &Engine, number: u64) -> Result<()> {
     let disk = &engine.disk;
     let path = container_path(&disk.dir, number);
@@ -245,25 +245,33 @@ fn seal(engine: &Engine, number: u64) -> Result<()> {
         _ => Err(error),
     });
     let file = file.map_err(failed(&path, "create the next logs of chunks"))?;
-    let may_be_named = Cell::new(false);
+    let latches = Cell::new(false);
     let publish = || -> evendb_storage::Result<()> {
+        // Something may have failed while this waited for writers of runs.
+        let healthy = engine.core.health.check_healthy().map_err(io::Error::other);
+        healthy.map_err(evendb_storage::Error::at(
+            &path,
+            "begin the next logs of chunks",
+        ))?;
         // The name comes first: the edit needs the file.
         let synced = disk.vfs.sync_dir(&disk.dir);
+        latches.set(synced.is_err());
         synced.map_err(evendb_storage::Error::at(&disk.dir, "sync the directory"))?;
         let bytes = disk.manifest().flush(vec![Change::Container { number }]);
         // Without room, nothing was written.
         let refused = bytes.as_ref().err().map(evendb_storage::Error::kind);
-        may_be_named.set(refused.is_none_or(|kind| !kind.is_for_want()));
+        latches.set(refused.is_none_or(|kind| !kind.is_for_want()));
         engine.core.metrics.bytes_manifest.add(bytes?);
         Ok(())
     };
     let sealed = disk.container.seal((number, file), &publish);
-    sealed.map_err(|error| match may_be_named.get() {
+    sealed.map_err(|error| match latches.get() {
         // The next opening knows whether the manifest has the edit.
         true => engine.core.health.latch(error.into()),
         false => {
             let _ = disk.vfs.remove(&path);
-            error.into()
+            let healthy = engine.core.health.check_healthy();
+            healthy.err().unwrap_or_else(|| error.into())
         }
     })
 }

@@ -38,8 +38,8 @@ use crate::api::db::Db;
 use crate::checkpoint;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{CONTAINER, CURRENT, KEYS, LOCK, UNFINISHED_COPY, is_own_name};
-use crate::manifest::edit::Part;
+use crate::files::{CONTAINER, CURRENT, KEYS, LOCK, UNFINISHED_COPY, in_container, is_own_name};
+use crate::manifest::edit::{Part, Place};
 use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
 use crate::tables::{TableHandle, table_path};
@@ -196,6 +196,21 @@ struct CopyMoment {
     containers: BTreeSet<u64>,
 }
 
+impl CopyMoment {
+    /// Leaves the containers that a part is in. Edits that came after these were chosen may have
+    /// emptied one, and then nothing keeps its file.
+    fn forget_empty_containers(&mut self) {
+        let parts = self.state.chunks.values().flat_map(|chunk| &chunk.parts);
+        let named: BTreeSet<u64> = parts
+            .filter_map(|part| match part.place {
+                Place::Extent { offset } => Some(in_container(offset).0),
+                Place::File => None,
+            })
+            .collect();
+        self.containers.retain(|number| named.contains(number));
+    }
+}
+
 /// A directory that is becoming a database.
 pub(crate) struct Target<'v> {
     vfs: &'v dyn Vfs,
@@ -273,6 +288,7 @@ fn take_moment(engine: &Engine, sources: &Sources<'_>) -> Result<CopyMoment> {
         .iter()
         .flat_map(|table| &table.part.meta.value_files);
     moment.value_files = named.map(|(id, _)| *id).collect();
+    moment.forget_empty_containers();
     Ok(moment)
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct History {
 /// A log that another process writes, as far as this one has read it.
 pub(crate) struct Found {
     pub(crate) beside: Arc<Beside>,
+    /// Keyspaces from this number on are newer than the moment.
+    pub(crate) next_keyspace: u32,
     /// The end of the records that verify.
     pub(crate) end: Mutex<Lsn>,
 }

@@ -4,7 +4,7 @@
 use super::{Loss, Repairer, Winners, tables};
 use crate::api::db::Db;
 use crate::error::Result;
-use crate::files::container_name;
+use crate::files::{container_name, in_container};
 use crate::manifest::edit::{Part, Place};
 use evendb_storage::TableId;
 use evendb_storage::table::{
@@ -41,11 +41,12 @@ impl Repairer<'_, '_> {
             .map(|part| part.meta.len)
             .fold(0, u64::saturating_add);
         self.progress.total = self.progress.total.saturating_add(total);
-        let missing = |part: &Part| {
-            part.place == Place::File && !self.directory.has(&tables::table_file_name(part.table))
+        let missing = |part: &Part| match part.place {
+            Place::File => !self.directory.has(&tables::table_file_name(part.table)),
+            Place::Extent { offset } => !self.containers.contains_key(&in_container(offset).0),
         };
-        // An SSTable is removed only after the edit that drops it: a missing one means lost
-        // edits.
+        // An SSTable or a container is removed only after the edit that drops it: a missing one
+        // means lost edits.
         if parts().any(missing) {
             self.stale = true;
         }
