@@ -306,10 +306,12 @@ impl Shared {
         (self.numbers.bytes / self.numbers.databases).max(SIZES_MIN)
     }
 
-    /// The bytes that parts may have, while slabs have these bytes of holes.
+    /// The bytes that parts may have, while slabs have these bytes of holes: at least half of what
+    /// they have without holes, because databases outside of the budget leave holes, too.
     fn for_parts(&self, holes: u64) -> u64 {
+        let most = self.numbers.bytes - self.numbers.reserve;
         let holes = holes.saturating_sub(self.numbers.reserve / 2);
-        (self.numbers.bytes - self.numbers.reserve).saturating_sub(holes)
+        most.saturating_sub(holes).max(most / 2)
     }
 
     /// Divides the budget if it is time and no other thread does it.
