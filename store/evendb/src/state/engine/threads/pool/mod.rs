@@ -115,6 +115,14 @@ impl Pool {
         }
     }
 
+    /// The next job, if there is one.
+    fn take_now(&self) -> Option<Arc<dyn PoolJob>> {
+        let mut queue = self.queue.lock();
+        let (_, job) = queue.jobs.pop_first()?;
+        queue.running += 1;
+        Some(job)
+    }
+
     /// A job that was taken is done.
     pub(crate) fn done(&self) {
         self.queue.lock().running -= 1;
@@ -149,8 +157,18 @@ impl Work {
         let Some((number, is_short)) = pool.push(job) else {
             return Handed::Closed;
         };
-        if is_short && !self.call(role) && !self.has(role) && pool.remove(number).is_some() {
-            return Handed::NoThread;
+        if is_short && !self.call(role) && !self.has(role) {
+            let own = pool.remove(number);
+            // No thread can be started. While one was to be, others may have left jobs and relied
+            // on it: each put its job down before it asked, and asked before that thread was
+            // counted as gone. So they are seen here, and the caller does them all.
+            while let Some(job) = pool.take_now() {
+                job.run();
+                pool.done();
+            }
+            if own.is_some() {
+                return Handed::NoThread;
+            }
         }
         Handed::Queued(number)
     }
