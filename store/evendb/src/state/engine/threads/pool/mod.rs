@@ -193,3 +193,41 @@ impl Work {
 
 #[cfg(all(test, evendb_loom))]
 mod models;
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::engine::staff::Body;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Default)]
+    struct Counted(AtomicU32);
+
+    impl PoolJob for Counted {
+        fn run(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn refuse(&self) {}
+    }
+
+    /// Otherwise the future of the first job would wait for ever.
+    #[test]
+    fn a_caller_that_gets_no_thread_does_the_jobs_that_relied_on_it() {
+        let work = Work::default();
+        work.allow(1, None, |_| Some(Body::Thread(Box::new(|| {}))));
+        work.staff.refuses.store(true, Ordering::Relaxed);
+        let (first, second) = (Arc::new(Counted::default()), Arc::new(Counted::default()));
+        // It came while a thread was to be started.
+        assert!(work.writer.push(first.clone()).is_some());
+        let handed = work.hand_over(ThreadRole::Writer, second.clone());
+        assert!(
+            matches!(handed, Handed::NoThread),
+            "the caller does its own"
+        );
+        assert_eq!(first.0.load(Ordering::Relaxed), 1);
+        assert_eq!(second.0.load(Ordering::Relaxed), 0);
+        assert!(!work.writer.is_busy());
+    }
+}
