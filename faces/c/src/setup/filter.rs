@@ -92,15 +92,16 @@ extern "C" fn evendb_keyspace_set_compaction_filter(
     destroy: Option<Destroy>,
     error: ErrorPlace<'_>,
 ) -> Status {
+    // Made before the handle is looked at: `destroy` is called if that is refused, too.
+    let filter = filter.map(|filter| {
+        let callbacks = Callbacks {
+            context,
+            filter,
+            destroy,
+        };
+        Arc::new(callbacks) as Arc<dyn CompactionFilter>
+    });
     call(keyspace, error, |keyspace| {
-        let filter = filter.map(|filter| {
-            let callbacks = Callbacks {
-                context,
-                filter,
-                destroy,
-            };
-            Arc::new(callbacks) as Arc<dyn CompactionFilter>
-        });
         Ok(keyspace.set_compaction_filter(filter)?)
     })
 }

@@ -122,6 +122,22 @@ int main(int count, char **arguments) {
     OK(evendb_cursor_fill(cursor, buffer, sizeof buffer, &used, &records, E));
     CHECK(records == 0 && used == 0);
     evendb_cursor_free(cursor);
+
+    /* The record that did not fit at one end is the last one of the other end, too. */
+    for (int filled = 0; filled < 2; ++filled) {
+        OK(evendb_cursor_open(numbers, EVERYTHING, 0, &cursor, E));
+        OK(evendb_cursor_seek(cursor, T("01998"), E));
+        OK(evendb_cursor_fill_back(cursor, buffer, 8 + 5 + 4, &used, &records, E));
+        CHECK(records == 1 && expect(buffer, used, records, 1999, -1) == 1998);
+        if (filled) {
+            OK(evendb_cursor_fill(cursor, buffer, sizeof buffer, &used, &records, E));
+            CHECK(records == 1 && expect(buffer, used, records, 1998, 1) == 1999);
+        } else {
+            CHECK(next_is(cursor, "01998"));
+        }
+        CHECK(next_is(cursor, NULL) && back_is(cursor, NULL));
+        evendb_cursor_free(cursor);
+    }
     evendb_keyspace_free(numbers);
     evendb_keyspace_free(keyspace);
     OK(evendb_close(db, E));

@@ -182,15 +182,19 @@ int main(int count, char **arguments) {
     CHECK(holds(sums, "3", "replaced") && holds(sums, "4", "odd"));
     OK(evendb_keyspace_set_compaction_filter(sums, NULL, NULL, NULL, E));
     CHECK(destroyed == 2);
+    /* A call that is refused frees the context, too. */
+    IS(evendb_keyspace_set_compaction_filter(NULL, filter, context(), count_destroyed, E),
+        EVENDB_INVALID_ARGUMENT);
+    CHECK(destroyed == 3);
 
     evendb_keyspace_free(keyspace);
     evendb_keyspace_free(lasts);
     evendb_keyspace_free(sums);
     OK(evendb_close(db, E));
     evendb_free(db);
-    CHECK(destroyed == 3);
-    evendb_merge_operator_free(last_by);
     CHECK(destroyed == 4);
+    evendb_merge_operator_free(last_by);
+    CHECK(destroyed == 5);
 
     /* Without the operator the keyspace does not open. */
     db = opened(path);

@@ -155,11 +155,21 @@ impl Walk {
         let Some(source) = &mut self.source else {
             return Ok(None);
         };
-        let stepped = source.step(end)?;
-        if stepped.is_some() {
+        if let Some(stepped) = source.step(end)? {
             self.left -= 1;
+            return Ok(Some(stepped));
         }
-        Ok(stepped)
+        // The ends have met: what the other one keeps is the last record between them.
+        let other = match end {
+            End::Front => &mut self.back_ahead,
+            End::Back => &mut self.front_ahead,
+        };
+        let Some(record) = other.take() else {
+            return Ok(None);
+        };
+        self.left -= 1;
+        let record = self.given.insert(record);
+        Ok(Some((&record.key, &record.value)))
     }
 
     /// Writes records of an end into `room` until it is full. A record that alone is too large
@@ -169,7 +179,9 @@ impl Walk {
         end: End,
         room: &mut [MaybeUninit<u8>],
     ) -> Result<std::result::Result<Filled, usize>> {
+        let keeps_any = self.front_ahead.is_some() || self.back_ahead.is_some();
         if end == End::Front
+            && !keeps_any
             && let Some(Source::Records(cursor)) = &mut self.source
         {
             let most = usize::try_from(self.left).unwrap_or(usize::MAX);

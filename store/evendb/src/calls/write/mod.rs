@@ -38,6 +38,7 @@ use crate::plant::planted;
 use crate::version::stamp::BatchStamp;
 use announcing::announce;
 use evendb_storage::{Kind, Version};
+use large_values::StoredApart;
 use latched::{Latched, Mark};
 use reads::{Found, Reads};
 use room::{Reserved, admit, check_batch_size, try_admit};
@@ -98,7 +99,12 @@ pub(crate) fn perform(
     }
     waiting::take_inherited(engine, durability)?;
     let user_bytes = totals.data_bytes;
-    let stored_apart = large_values::store(engine, ops)?;
+    let stored_apart = match patience {
+        // No value was long a moment ago. One that is long since an option was changed stays with
+        // its key: if this attempt has to wait, `ops` must be as before.
+        Patience::Never => StoredApart::default(),
+        Patience::Waits => large_values::store(engine, ops)?,
+    };
     if stored_apart.is_any() {
         totals = Totals::of(ops);
     }

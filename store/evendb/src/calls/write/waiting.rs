@@ -18,6 +18,7 @@ use crate::worker::{self, CheckpointWait};
 use evendb_base::wakers::Ticket;
 use evendb_storage::Version;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// What a write that has happened waits for.
 #[derive(Clone, Copy)]
@@ -108,8 +109,17 @@ impl Awaiting {
             Awaited::Attended => return Poll::Pending,
             Awaited::Unattended => match engine.work.call(ThreadRole::Syncer) {
                 true => return Poll::Pending,
-                // No thread can be started, so this one syncs.
-                false => log.wait_durable(self.pending.end),
+                // No thread can be started. Other futures may have relied on it, so this thread
+                // does its work for all of them until none waits.
+                false => {
+                    log.attend(Duration::ZERO);
+                    match log.poll_durable(self.pending.end, &mut self.ticket, waker) {
+                        Awaited::Ready(answer) => answer,
+                        Awaited::Attended => return Poll::Pending,
+                        // The log ends.
+                        Awaited::Unattended => log.wait_durable(self.pending.end),
+                    }
+                }
             },
         };
         Poll::Ready(answer.map_err(|error| engine.core.health.latch(error.into())))

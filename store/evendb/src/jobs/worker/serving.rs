@@ -23,6 +23,7 @@ use crate::engine::work::Work;
 use crate::error::{Error, Result};
 use evendb_base::wakers::{Ticket, wake};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// Does the jobs of a pool, and goes after there was none for a while.
 pub(super) fn empty_pool(work: &Work, role: ThreadRole) {
@@ -46,7 +47,7 @@ pub(super) fn attend(engine: &Engine) {
         engine.work.turn_begins();
         match &engine.log.commit_log {
             Some(log) => log.attend(LINGER),
-            None => attend_checkpoints(engine),
+            None => attend_checkpoints(engine, LINGER),
         }
         if engine.work.may_leave(ThreadRole::Syncer) {
             return;
@@ -77,13 +78,16 @@ pub(super) fn wake_left(engine: &Engine) {
     wake(woken);
 }
 
-/// Wakes futures that wait for a checkpoint, until none has waited for a while.
-fn attend_checkpoints(engine: &Engine) {
+/// Wakes futures that wait for a checkpoint, until none has waited for this time. Returns at once
+/// if another thread does this: that one leaves only when none waits.
+fn attend_checkpoints(engine: &Engine, patience: Duration) {
     let flow = &engine.flow;
     let refusals = || engine.disk.full_disk.refusals.count();
     let mut completed = flow.completed.lock();
     let mut refusals_seen = refusals();
-    flow.futures.lock().attended = true;
+    if std::mem::replace(&mut flow.futures.lock().attended, true) {
+        return;
+    }
     loop {
         let mut futures = flow.futures.lock();
         let is_over = engine.core.health.failure().is_some() || refusals() != refusals_seen;
@@ -107,7 +111,7 @@ fn attend_checkpoints(engine: &Engine) {
             flow.progress.wait(&mut completed);
             continue;
         }
-        let timed_out = flow.progress.wait_for(&mut completed, LINGER).timed_out();
+        let timed_out = flow.progress.wait_for(&mut completed, patience).timed_out();
         if timed_out && flow.futures.lock().wakers.is_empty() {
             break;
         }
@@ -141,17 +145,9 @@ impl CheckpointWait {
         }
         let own = waker.clone();
         let completed = engine.flow.completed.lock();
-        if *completed >= self.number {
-            return Poll::Ready(Ok(()));
-        }
-        if let Err(error) = engine.core.health.check_healthy() {
-            return Poll::Ready(Err(error));
-        }
-        let full = &engine.disk.full_disk.refusals;
         let is_first = self.refusals.is_none();
-        if *self.refusals.get_or_insert(full.count()) != full.count() {
-            let error = full.last_error(&engine.disk.dir);
-            return Poll::Ready(Err(error.not_durable_yet()));
+        if let Some(answer) = self.answer(engine, *completed) {
+            return Poll::Ready(answer);
         }
         let mut futures = engine.flow.futures.lock();
         if futures.over {
@@ -166,10 +162,37 @@ impl CheckpointWait {
             engine.work.await_checkpoint(self.number);
         }
         if !attended && !engine.work.call(ThreadRole::Syncer) {
-            // No thread can be started, so this one waits.
-            return Poll::Ready(super::wait_for_checkpoint(engine, self.number));
+            // No thread can be started. Other futures may have relied on it, so this thread does
+            // its work for all of them until none waits.
+            attend_checkpoints(engine, Duration::ZERO);
+            let completed = engine.flow.completed.lock();
+            if let Some(answer) = self.answer(engine, *completed) {
+                return Poll::Ready(answer);
+            }
+            let attended = engine.flow.futures.lock().attended;
+            drop(completed);
+            if !attended {
+                // The database ends.
+                return Poll::Ready(super::wait_for_checkpoint(engine, self.number));
+            }
         }
         Poll::Pending
+    }
+
+    /// The result, if the wait is over with this number of the last checkpoint.
+    fn answer(&mut self, engine: &Engine, completed: u64) -> Option<Result<()>> {
+        if completed >= self.number {
+            return Some(Ok(()));
+        }
+        if let Err(error) = engine.core.health.check_healthy() {
+            return Some(Err(error));
+        }
+        let full = &engine.disk.full_disk.refusals;
+        if *self.refusals.get_or_insert(full.count()) != full.count() {
+            let error = full.last_error(&engine.disk.dir);
+            return Some(Err(error.not_durable_yet()));
+        }
+        None
     }
 
     /// The future waits no longer.

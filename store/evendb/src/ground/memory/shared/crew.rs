@@ -17,8 +17,9 @@
 //! task that is hastened has a thread even if the system starts none any more.
 //!
 //! **Many tasks** take turns more rarely: with each [`CROWD`] tasks that do not sleep, the time
-//! between two turns of a task is as long again. Otherwise the looks of a thousand databases would
-//! take a processor. Hastened tasks, and jobs, do not wait for that.
+//! between two looks of a task is as long again. Otherwise the looks of a thousand databases would
+//! take a processor. Hastened tasks, jobs, and turns that are due later than a look, as those of
+//! checkpoints, do not wait for that.
 //!
 //! **The end of a database.** [`Crew::end`] runs the tasks of the owner in the calling thread: they
 //! see that they must end. It waits for those that other threads run. So closing waits for no other
@@ -45,6 +46,9 @@ const LINGER: Duration = match cfg!(any(evendb_loom, evendb_shuttle)) {
 
 /// The number of tasks that take turns as often as each would alone.
 const CROWD: usize = 64;
+
+/// The longest time between two looks of a task that works.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What follows a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,35 +157,47 @@ impl State {
         Some(turn)
     }
 
-    /// Notes the end of a turn. Returns the turn if it was the last one, to be dropped without the
-    /// lock.
-    fn put_back(&mut self, id: TaskId, turn: Turn, next: Next) -> Option<Turn> {
+    /// Notes the end of a turn, which [`run`] made.
+    fn put_back(&mut self, id: TaskId, (turn, next): (Option<Turn>, Next)) {
         let Some(task) = self.tasks.get_mut(&id) else {
-            return Some(turn);
+            return;
         };
         self.at_jobs -= usize::from(task.is_job);
-        let times = match task.is_job {
-            true => 1,
-            false => 1 + (self.others.len() / CROWD) as u32,
-        };
+        let others = if task.is_job { 0 } else { self.others.len() };
         let hastened = std::mem::take(&mut task.hastened);
         let at = match next {
             Next::Ended => {
                 self.tasks.remove(&id);
-                return Some(turn);
+                return;
             }
             Next::Again(_) | Next::Asleep if hastened => Some(Instant::now()),
             Next::Again(at) => {
                 let now = Instant::now();
-                Some(now + at.saturating_duration_since(now) * times)
+                Some(now + rest(at.saturating_duration_since(now), others))
             }
             Next::Asleep => None,
         };
-        task.turn = Some(turn);
+        task.turn = turn;
         if let Some(at) = at {
             self.set_due(id, at);
         }
-        None
+    }
+}
+
+/// Runs a turn without the lock. A task that has ended is dropped here, before that is noted: so
+/// when [`Crew::end`] returns, no thread of the crew has a reference to the database.
+fn run(mut turn: Turn) -> (Option<Turn>, Next) {
+    let next = turn();
+    ((next != Next::Ended).then_some(turn), next)
+}
+
+/// How long a task rests that asks for `asked`, while this number of other tasks is due now or
+/// later. Rests that are longer than a look's are promises, as the time of a checkpoint: they
+/// stay.
+fn rest(asked: Duration, others: usize) -> Duration {
+    match asked <= LOOK {
+        true => asked * (1 + others / CROWD) as u32,
+        false => asked,
     }
 }
 
@@ -275,16 +291,13 @@ impl Crew {
             let mut own = state.tasks.range(range);
             let idle = own.clone().find(|(_, task)| task.turn.is_some());
             if let Some((&id, _)) = idle {
-                let Some(mut turn) = state.take(id) else {
+                let Some(turn) = state.take(id) else {
                     continue;
                 };
                 drop(state);
-                let next = turn();
+                let ran = run(turn);
                 state = self.state.lock();
-                let gone = state.put_back(id, turn, next);
-                drop(state);
-                drop(gone);
-                state = self.state.lock();
+                state.put_back(id, ran);
             } else if own.next().is_some() {
                 self.turned.wait(&mut state);
             } else {
@@ -354,6 +367,10 @@ impl Crew {
             state.waiting -= 1;
         }
         state.threads -= 1;
+        // Its last turn may have made a task due earlier than the one that stays knows.
+        if state.waiting > 0 {
+            self.work.notify_one();
+        }
     }
 
     /// Runs a turn without the lock.
@@ -361,21 +378,18 @@ impl Crew {
         self: &'s Arc<Self>,
         mut state: crate::sync::MutexGuard<'s, State>,
         id: TaskId,
-        mut turn: Turn,
+        turn: Turn,
     ) -> crate::sync::MutexGuard<'s, State> {
         // Others may be due as well: the thread that goes to work leaves nobody asleep.
         let _ = self.call(&mut state);
         drop(state);
-        let next = turn();
+        let ran = run(turn);
         let mut state = self.state.lock();
-        let gone = state.put_back(id, turn, next);
+        state.put_back(id, ran);
         if state.ending > 0 {
             self.turned.notify_all();
         }
-        drop(state);
-        // It may hold the last reference to a database.
-        drop(gone);
-        self.state.lock()
+        state
     }
 }
 
@@ -435,32 +449,29 @@ mod tests {
         crew.end(1);
     }
 
+    /// Otherwise a directory could still be locked after its database was closed.
     #[test]
-    fn many_tasks_take_turns_more_rarely() {
-        let tick = Duration::from_secs(1000);
-        let due_in = |tasks: u64| {
-            let mut state = State::default();
-            let now = Instant::now();
-            for owner in 0..tasks {
-                let task = Task {
-                    turn: Some(Box::new(|| Next::Ended)),
-                    is_job: false,
-                    due: None,
-                    hastened: false,
-                };
-                state.tasks.insert((owner, 0, 0), task);
-                state.set_due((owner, 0, 0), now);
-            }
-            let turn = state.take((0, 0, 0)).unwrap();
-            assert!(
-                state
-                    .put_back((0, 0, 0), turn, Next::Again(now + tick))
-                    .is_none()
-            );
-            state.tasks[&(0, 0, 0)].due.unwrap().0 - now
-        };
-        assert!(due_in(10) <= tick);
-        let many = due_in(10 * CROWD as u64);
-        assert!(many > 9 * tick && many <= 10 * tick, "{many:?}");
+    fn an_end_waits_until_the_tasks_are_dropped() {
+        let crew = Arc::new(Crew::new(2));
+        for _ in 0..100 {
+            let database = Arc::new(());
+            let held = database.clone();
+            let turn = move || {
+                let _engine = &held;
+                Next::Ended
+            };
+            crew.add((1, 0), false, Box::new(turn)).unwrap();
+            crew.end(1);
+            assert_eq!(Arc::strong_count(&database), 1);
+        }
+    }
+
+    /// A checkpoint every five seconds stays one of five seconds.
+    #[test]
+    fn many_tasks_look_more_rarely_and_later_turns_stay() {
+        assert_eq!(rest(LOOK, 10), LOOK);
+        assert_eq!(rest(LOOK, 10 * CROWD), LOOK * 11);
+        let checkpoint = Duration::from_secs(5);
+        assert_eq!(rest(checkpoint, 10 * CROWD), checkpoint);
     }
 }

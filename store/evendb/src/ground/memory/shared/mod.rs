@@ -306,10 +306,12 @@ impl Shared {
         (self.numbers.bytes / self.numbers.databases).max(SIZES_MIN)
     }
 
-    /// The bytes that parts may have, while slabs have these bytes of holes.
+    /// The bytes that parts may have, while slabs have these bytes of holes: at least half of what
+    /// they have without holes, because databases outside of the budget leave holes, too.
     fn for_parts(&self, holes: u64) -> u64 {
+        let most = self.numbers.bytes - self.numbers.reserve;
         let holes = holes.saturating_sub(self.numbers.reserve / 2);
-        (self.numbers.bytes - self.numbers.reserve).saturating_sub(holes)
+        most.saturating_sub(holes).max(most / 2)
     }
 
     /// Divides the budget if it is time and no other thread does it.
@@ -327,7 +329,9 @@ impl Shared {
         table.divided = Some(now);
         let halves = since.unwrap_or_default().as_secs_f64() / HALF_LIFE.as_secs_f64();
         let left = 0.5f64.powf(halves);
-        let bytes = self.for_parts(slab::slack_bytes());
+        // Without what databases outside of the budget keep for themselves.
+        let holes = slab::slack_bytes().saturating_sub(slab::kept_warm_bytes());
+        let bytes = self.for_parts(holes);
         let (mut wishes, mut havings) = (Vec::new(), Vec::new());
         for seat in table.seats.values_mut() {
             wishes.push(seat.wish(left));
@@ -450,9 +454,10 @@ impl Member {
         self.shared.crew.end(self.id);
     }
 
-    /// Bytes of slabs that may be resident without use, for all databases together.
+    /// Bytes of slabs that may be resident without use: for all databases of the budget together,
+    /// and those that databases outside of it keep.
     pub(crate) fn slack(&self) -> u64 {
-        self.shared.numbers.reserve / 2
+        self.shared.numbers.reserve / 2 + slab::kept_warm_bytes()
     }
 
     /// Gives back free memory of the heap, if it is time and no other database does.

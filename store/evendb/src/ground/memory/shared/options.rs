@@ -68,6 +68,10 @@ impl SharedOptions {
     /// after it. No database has threads of its own.
     /// [`Options::workers`](crate::Options::workers) still says how many of them may reorganise one
     /// database at the same time.
+    ///
+    /// Take at least two if a merge operator or a compaction filter of one database writes into
+    /// another one of the budget: such a write may wait for a checkpoint, which the only thread
+    /// could not make, because it runs the callback.
     pub fn threads(mut self, threads: u64) -> SharedOptions {
         self.threads = Some(threads);
         self

@@ -23,6 +23,10 @@ pub(crate) fn slack_bytes() -> u64 {
     0
 }
 
+pub(crate) fn kept_warm_bytes() -> u64 {
+    0
+}
+
 pub(crate) fn small_holes_bytes() -> u64 {
     0
 }

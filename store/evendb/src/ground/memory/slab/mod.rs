@@ -35,7 +35,7 @@ mod system;
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
-pub(crate) use slabs::{slack_bytes, small_holes_bytes, trim};
+pub(crate) use slabs::{kept_warm_bytes, slack_bytes, small_holes_bytes, trim};
 
 use evendb_storage::heap;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

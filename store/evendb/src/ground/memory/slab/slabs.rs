@@ -120,6 +120,12 @@ pub(crate) fn slack_bytes() -> u64 {
     slack.max(0) as u64
 }
 
+/// Bytes without an object that stay resident because databases want them for their next objects.
+pub(crate) fn kept_warm_bytes() -> u64 {
+    let warm = WARM_BYTES_MAX.load(Ordering::Relaxed) - WARM_BYTES_MIN;
+    slack_bytes().min(warm.max(0) as u64)
+}
+
 /// Bytes of holes too small to have a page of their own. [`trim`] cannot give them back: they come
 /// back only with the whole slab.
 pub(crate) fn small_holes_bytes() -> u64 {

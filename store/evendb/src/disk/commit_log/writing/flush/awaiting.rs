@@ -101,14 +101,20 @@ impl CommitLog {
     }
 
     /// The syncer's work: syncs for futures and wakes them. Returns when none has waited for this
-    /// time, or when the log is about to end.
+    /// time, or when the log is about to end; at once if another thread does this work.
     pub(crate) fn attend(&self, patience: Duration) {
+        let mut state = self.syncing.state.lock();
+        // Another one that attends leaves only when no future waits, under this lock.
+        if std::mem::replace(&mut state.attended, true) {
+            return;
+        }
+        // The guard below takes the lock.
+        drop(state);
         let mut attending = Attending {
             log: self,
             unwinding: true,
         };
         let mut state = self.syncing.state.lock();
-        state.attended = true;
         loop {
             let woken = match state.error {
                 None => {

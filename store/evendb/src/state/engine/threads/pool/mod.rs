@@ -115,6 +115,14 @@ impl Pool {
         }
     }
 
+    /// The next job, if there is one.
+    fn take_now(&self) -> Option<Arc<dyn PoolJob>> {
+        let mut queue = self.queue.lock();
+        let (_, job) = queue.jobs.pop_first()?;
+        queue.running += 1;
+        Some(job)
+    }
+
     /// A job that was taken is done.
     pub(crate) fn done(&self) {
         self.queue.lock().running -= 1;
@@ -149,8 +157,18 @@ impl Work {
         let Some((number, is_short)) = pool.push(job) else {
             return Handed::Closed;
         };
-        if is_short && !self.call(role) && !self.has(role) && pool.remove(number).is_some() {
-            return Handed::NoThread;
+        if is_short && !self.call(role) && !self.has(role) {
+            let own = pool.remove(number);
+            // No thread can be started. While one was to be, others may have left jobs and relied
+            // on it: each put its job down before it asked, and asked before that thread was
+            // counted as gone. So they are seen here, and the caller does them all.
+            while let Some(job) = pool.take_now() {
+                job.run();
+                pool.done();
+            }
+            if own.is_some() {
+                return Handed::NoThread;
+            }
         }
         Handed::Queued(number)
     }
@@ -175,3 +193,41 @@ impl Work {
 
 #[cfg(all(test, evendb_loom))]
 mod models;
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::engine::staff::Body;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Default)]
+    struct Counted(AtomicU32);
+
+    impl PoolJob for Counted {
+        fn run(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn refuse(&self) {}
+    }
+
+    /// Otherwise the future of the first job would wait for ever.
+    #[test]
+    fn a_caller_that_gets_no_thread_does_the_jobs_that_relied_on_it() {
+        let work = Work::default();
+        work.allow(1, None, |_| Some(Body::Thread(Box::new(|| {}))));
+        work.staff.refuses.store(true, Ordering::Relaxed);
+        let (first, second) = (Arc::new(Counted::default()), Arc::new(Counted::default()));
+        // It came while a thread was to be started.
+        assert!(work.writer.push(first.clone()).is_some());
+        let handed = work.hand_over(ThreadRole::Writer, second.clone());
+        assert!(
+            matches!(handed, Handed::NoThread),
+            "the caller does its own"
+        );
+        assert_eq!(first.0.load(Ordering::Relaxed), 1);
+        assert_eq!(second.0.load(Ordering::Relaxed), 0);
+        assert!(!work.writer.is_busy());
+    }
+}
