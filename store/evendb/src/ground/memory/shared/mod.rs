@@ -28,8 +28,9 @@
 //!
 //! Invariants
 //! * The parts, or what databases still hold above their parts, are together at most the budget
-//!   without the reserve. There is one exception: a database that has just been opened has its
+//!   without the reserve. There are two exceptions. A database that has just been opened has its
 //!   least part at once, and the others give it back in their next rounds; the reserve covers it.
+//!   And where the least parts with the metadata are more than the budget, each has its least.
 //! * A part is written under the table's lock alone. It falls at once, and rises only by bytes that
 //!   nobody holds.
 //! * No call of a database waits for another database here. What a database does with its part is
