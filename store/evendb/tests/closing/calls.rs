@@ -379,7 +379,7 @@ fn of_other_handles(calls: &mut Calls) {
             other => panic!("{other:?}"),
         }
     });
-    let (changes, again) = (feed(&begin), begin.clone());
+    let (changes, again) = (feed(&begin), begin);
     calls.add("Changes::since", move |_| changes.since(&again));
     let watched = of.clone();
     calls.add("Keyspace::watch", move |_| watched.watch("a"..));

@@ -333,9 +333,9 @@ impl Changes {
         }))
     }
 
-    /// The places of the writes whose keyspaces exist; `None` if the payload makes no sense. `Stale`
-    /// beside a writer that has made one of the keyspaces since: it counts as unknown, not as
-    /// dropped.
+    /// The places of the writes whose keyspaces exist; `None` if the payload makes no sense.
+    /// `Stale` beside a writer that has made one of the keyspaces since: it counts as unknown, not
+    /// as dropped.
     fn places_of(&mut self, payload: &[u8], lsn: Lsn) -> Result<Option<Vec<Place>>> {
         let handle = self.handle.clone();
         let (engine, catalog) = (&handle.engine, &handle.engine.catalog);

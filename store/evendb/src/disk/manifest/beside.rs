@@ -151,8 +151,8 @@ impl Beside {
     }
 
     /// Whether the reader's moment named what lies at `offset` of `path`, and the manifest does not
-    /// any more. A manifest that cannot be read counts as one that does not: a newer moment needs it
-    /// too, so that the refreshing gives its own error.
+    /// any more. A manifest that cannot be read counts as one that does not: a newer moment needs
+    /// it too, so that the refreshing gives its own error.
     fn is_replaced(&self, path: &Path, offset: u64) -> bool {
         let Some(mine) = self.moment.get() else {
             return false;
