@@ -11,6 +11,8 @@
     clippy::unwrap_used,
     reason = "an example may end at the first surprise"
 )]
+#![expect(clippy::disallowed_types, reason = "no model runs this")]
+#![expect(clippy::big_endian_bytes, reason = "numbers are keys here")]
 
 use evendb::{Db, Durability, Options};
 use std::collections::VecDeque;

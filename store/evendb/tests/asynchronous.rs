@@ -2,6 +2,11 @@
 //! closing; on an executor of this test, and on a runtime that programs use. The names of trouble
 //! that other stores met are in the tests' names: `a05` and so on.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
+#![expect(clippy::disallowed_types, reason = "no model runs this")]
+#![expect(
+    clippy::type_complexity,
+    reason = "a task owns its future and a handle"
+)]
 
 mod common;
 

@@ -270,7 +270,7 @@ fn a_moment_among_writers_and_its_position_fit() {
             // end. It goes round in the room that it has, so it gets enough for all of them: it
             // grows while no checkpoint has what was put.
             for number in 0..4_000_u32 {
-                db.put(number.to_be_bytes(), [7; 100]).unwrap();
+                db.put(format!("{number:08}"), [7; 100]).unwrap();
             }
             db.flush().unwrap();
             // What it gives at the end shows that the log has not gone round.
