@@ -3,7 +3,7 @@
 
 use super::test_file::TestFile;
 use super::*;
-use crate::engine::staff::ThreadRole;
+use crate::engine::staff::{Body, ThreadRole};
 use crate::engine::work::Work;
 use crate::options::Writing;
 use crate::sync::{Arc, Condvar, Mutex, thread};
@@ -472,16 +472,16 @@ fn append_as_future(work: &Work, log: &CommitLog, file: &TestFile, version: u64)
 fn with_syncer(log: &Arc<CommitLog>) -> Arc<Work> {
     let work = Arc::new(Work::default());
     let (weak, log) = (Arc::downgrade(&work), Arc::clone(log));
-    work.allow(0, move |_| {
+    work.allow(0, None, move |_| {
         let (work, log) = (weak.upgrade()?, Arc::clone(&log));
-        Some(Box::new(move || {
+        Some(Body::Thread(Box::new(move || {
             loop {
                 log.attend(Duration::ZERO);
                 if work.may_leave(ThreadRole::Syncer) {
                     return;
                 }
             }
-        }) as Box<dyn FnOnce() + Send>)
+        })))
     });
     work
 }
