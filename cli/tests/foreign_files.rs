@@ -269,8 +269,7 @@ const WRITES_A_FILE: [Line; 9] = [
 ];
 
 /// Commands that make a directory with the name `out`.
-const MAKES_A_DIRECTORY: [Line; 9] = [
-    &["fork", "db", "out"],
+const MAKES_A_DIRECTORY: [Line; 8] = [
     &["restore", "bk", "out"],
     &["export", "db", "out"],
     &["repair", "db", "--into", "out"],

@@ -123,13 +123,8 @@ pub(crate) fn perform(
             return Ok(Outcome::WouldWait);
         }
         Patience::Never => {}
-        Patience::Waits => {
-            if totals.range_deletes > 0 {
-                range_deletions::wait_for_room(engine);
-            }
-            admit(engine, ring_bytes, delta_bytes, totals.deletes_only())
-                .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
-        }
+        Patience::Waits => wait_for_room(engine, ring_bytes, &totals)
+            .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?,
     }
     let reserved = Reserved {
         engine,
@@ -154,6 +149,19 @@ pub(crate) fn perform(
         log.wake_followers();
     }
     Ok(Outcome::Written(Pending::new(end, version, durability)))
+}
+
+/// Waits until there is room for the write, which then is its own.
+fn wait_for_room(engine: &Engine, ring_bytes: u64, totals: &Totals) -> Result<()> {
+    if totals.range_deletes > 0 {
+        range_deletions::wait_for_room(engine);
+    }
+    admit(
+        engine,
+        ring_bytes,
+        totals.memory_bytes,
+        totals.deletes_only(),
+    )
 }
 
 /// Whether the write would wait before it asks for room, or write to files of its own.

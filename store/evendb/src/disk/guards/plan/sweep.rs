@@ -12,7 +12,7 @@
 //! A sweep belongs to one thread. Other jobs may be done between two of its steps. Not here: doing
 //! the jobs.
 
-use super::is_stuck;
+use super::{is_damaged, is_stuck};
 use crate::guards::picker::{Job, LAST, out_of_level0};
 use crate::guards::tree::{Guard, Tree};
 use crate::manifest::{LEVELS, Level};
@@ -46,6 +46,11 @@ impl Sweep {
     /// that it returns counts as done.
     pub(crate) fn next(&mut self, tree: &Tree, level0: &[Arc<TableHandle>]) -> Option<Job> {
         if self.level == 0 {
+            // Runs that come meanwhile are left to others. Only those that could not be read take
+            // more than one step, and none of these comes anew.
+            if !is_damaged(level0) {
+                self.level = 1;
+            }
             if level0.iter().any(|table| self.touches(&table.part.meta)) {
                 return Some(level0_down(tree, level0));
             }
