@@ -10,8 +10,9 @@
 
 mod common;
 
+use common::following::{LAYOUTS, on_sim, small};
 use common::killing::{DIR_VARIABLE, say};
-use common::{DIR, keys, layout, scramble};
+use common::{DIR, scramble};
 use evendb::vfs::{BootId, File, LockGuard, LockHolder, OsVfs, SimVfs, Vfs};
 use evendb::{Changes, Db, Durability, ErrorKind, Layout, Options, Position};
 use std::collections::BTreeMap;
@@ -22,27 +23,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-const LAYOUTS: [Layout; 2] = [Layout::Chunks, Layout::Guards];
-
-/// Options with which the log goes round again and again, and files and extents are replaced often.
-fn small(layout: Layout, level: Durability) -> Options {
-    let options = layout::tiny_guards(Options::new().layout(layout))
-        .memory_budget(1 << 20)
-        .durability(level)
-        .workers(0);
-    options.advanced(|advanced| {
-        let advanced = advanced.commit_log_bytes(64 << 10).chunk_bytes(2048);
-        match keys() {
-            Some(keys) => advanced.encryption(keys),
-            None => advanced,
-        }
-    })
-}
-
-fn on_sim(vfs: &SimVfs, layout: Layout, level: Durability) -> Options {
-    small(layout, level).vfs(Arc::new(vfs.clone()))
-}
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -347,7 +327,7 @@ fn an_opening_that_is_overtaken_begins_again() {
                 before: Box::new(before),
                 hides: false,
             };
-            let options = small(layout, Durability::Process).vfs(Arc::new(pausing));
+            let options = small(layout, Durability::Process, 0).vfs(Arc::new(pausing));
             let reader = options.open_beside_writer(DIR).unwrap();
             match contents(&reader) {
                 Ok(found) => assert!(found.len() >= 120),
@@ -381,7 +361,7 @@ fn an_opening_that_is_overtaken_begins_again() {
     };
     // With no container to be found it never succeeds; a missing file of an unchanged manifest
     // would be damage.
-    let options = small(Layout::Chunks, Durability::Process).vfs(Arc::new(pausing));
+    let options = small(Layout::Chunks, Durability::Process, 0).vfs(Arc::new(pausing));
     let error = options.open_beside_writer(DIR).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
     assert_eq!(looks.load(Ordering::Relaxed), 100);
@@ -397,7 +377,7 @@ fn permission_to_read_is_enough() {
             for state in ["clean", "crashed", "live", "starts later"] {
                 let parent = tempfile::tempdir().unwrap();
                 let dir = parent.path().join("db");
-                let options = || small(layout, Durability::Process);
+                let options = || small(layout, Durability::Process, 0);
                 let mut writer = Some(options().open(&dir).unwrap());
                 writer.as_ref().unwrap().put("k", "v").unwrap();
                 writer.as_ref().unwrap().flush().unwrap();
@@ -445,7 +425,7 @@ fn permission_to_read_is_enough() {
 #[test]
 fn the_writers_lock_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let options = || small(Layout::Chunks, Durability::Process).vfs(Arc::new(OsVfs));
+    let options = || small(Layout::Chunks, Durability::Process, 0).vfs(Arc::new(OsVfs));
     let db = options().open(dir.path()).unwrap();
     for _ in 0..3 {
         let reader = options().open_beside_writer(dir.path()).unwrap();
@@ -463,7 +443,7 @@ fn child_process() {
     let Some(dir) = std::env::var_os(DIR_VARIABLE) else {
         return;
     };
-    let db = small(Layout::Chunks, Durability::Process)
+    let db = small(Layout::Chunks, Durability::Process, 0)
         .open(&dir)
         .unwrap();
     say("open");
@@ -502,7 +482,7 @@ fn start_writer(dir: &Path) -> (Child, impl Iterator<Item = String>) {
 /// gone. While the writer overtakes it, it begins again.
 fn follow(dir: &Path, mut since: Option<Position>, gone: &mut u32) -> (Db, Changes) {
     for _ in 0..1_000 {
-        let opened = small(Layout::Chunks, Durability::Process).open_beside_writer(dir);
+        let opened = small(Layout::Chunks, Durability::Process, 0).open_beside_writer(dir);
         let begun = opened.and_then(|reader| {
             let position = since.map_or_else(|| reader.position(), Ok)?;
             let feed = reader.changes_since(&position)?;
@@ -533,7 +513,7 @@ fn number_in(value: &[u8]) -> u64 {
 /// follows. What it saw is never taken back, never mixed, and the database is whole afterwards.
 #[test]
 fn a_second_process_reads_and_follows() {
-    let options = || small(Layout::Chunks, Durability::Process);
+    let options = || small(Layout::Chunks, Durability::Process, 0);
     for _ in 0..2 {
         let dir = tempfile::tempdir().unwrap();
         let (mut child, mut lines) = start_writer(dir.path());

@@ -9,38 +9,15 @@
 
 mod common;
 
-use common::{DIR, keys, layout, scramble};
+use common::following::{LAYOUTS, WITH_LOG, on_sim};
+use common::{DIR, scramble};
 use evendb::vfs::SimVfs;
 use evendb::{
-    Changes, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Layout, Merges, Options,
-    Position,
+    Changes, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Layout, Merges, Position,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-const LAYOUTS: [Layout; 2] = [Layout::Chunks, Layout::Guards];
-const WITH_LOG: [Durability; 2] = [Durability::Process, Durability::Sync];
-
-/// Options with which the log goes round again and again, and files and extents are replaced often.
-fn small(layout: Layout, level: Durability) -> Options {
-    let options = layout::tiny_guards(Options::new().layout(layout))
-        .memory_budget(1 << 20)
-        .durability(level)
-        .workers(0);
-    options.advanced(|advanced| {
-        let advanced = advanced.commit_log_bytes(64 << 10).chunk_bytes(2048);
-        match keys() {
-            Some(keys) => advanced.encryption(keys),
-            None => advanced,
-        }
-    })
-}
-
-fn on_sim(vfs: &SimVfs, layout: Layout, level: Durability) -> Options {
-    small(layout, level).vfs(Arc::new(vfs.clone()))
-}
 
 fn tail_of(feed: &mut Changes, numbers: &mut Vec<u64>) -> Result<(), evendb::Error> {
     for change in feed {

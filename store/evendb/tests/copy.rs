@@ -5,8 +5,8 @@ mod common;
 
 use common::oracle::{Map, contents};
 use common::skipped::skipped;
-use common::workload::{Runner, Step, steps};
-use common::{DIR, LEVELS, count_from_env, has_chunks, on_sim, perhaps_apart, scramble, tiny};
+use common::workload::{self, Runner, steps};
+use common::{DIR, LEVELS, count_from_env, has_chunks, on_sim, scramble, tiny};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimEventKind, SimVfs};
 use evendb::{Backups, Db, Durability, Error, ErrorKind};
 use std::collections::BTreeMap;
@@ -34,15 +34,7 @@ fn open(vfs: &SimVfs, dir: &str, read_only: bool) -> evendb::Result<Db> {
 
 /// A database with tables, runs, and records that are in the commit log only.
 fn filled(vfs: &SimVfs, level: Durability, seed: u64) -> Runner {
-    let mut runner = Runner::new(vfs, level).tune(|options| perhaps_apart(options, seed));
-    runner.open().expect("opens");
-    let mut all = steps(seed, 120);
-    all.retain(|step| !matches!(step, Step::Snapshot | Step::Reopen | Step::Copy));
-    all.insert(60, Step::SettleDebt);
-    for step in &all {
-        runner.step(step).expect("nothing fails");
-    }
-    runner
+    workload::filled(vfs, level, seed, (120, 60))
 }
 
 fn table_names(vfs: &SimVfs, dir: &str) -> Vec<String> {

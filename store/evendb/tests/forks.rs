@@ -6,8 +6,8 @@ mod common;
 
 use common::oracle::{Map, contents};
 use common::skipped::skipped;
-use common::workload::{Runner, Step, steps};
-use common::{DIR, LEVELS, inspecting, keys, on_sim, perhaps_apart, tiny};
+use common::workload::{self, Runner};
+use common::{DIR, LEVELS, inspecting, keys, on_sim, tiny};
 use evendb::inspect::{RepairOptions, repair, verify};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Backups, Db, Durability, ErrorKind, ForkOptions, KeyspaceOptions, Layout, Options};
@@ -47,15 +47,7 @@ fn open(vfs: &SimVfs, dir: &str) -> Db {
 
 /// A database with tables, runs, deltas, values apart and in extents, range deletions and merges.
 fn filled(vfs: &SimVfs, level: Durability, seed: u64) -> Runner {
-    let mut runner = Runner::new(vfs, level).tune(|options| perhaps_apart(options, seed));
-    runner.open().expect("opens");
-    let mut all = steps(seed, 150);
-    all.retain(|step| !matches!(step, Step::Snapshot | Step::Reopen | Step::Copy));
-    all.insert(60, Step::SettleDebt);
-    for step in &all {
-        runner.step(step).expect("nothing fails");
-    }
-    runner
+    workload::filled(vfs, level, seed, (150, 60))
 }
 
 fn assert_sound(vfs: &SimVfs, dir: &str) {

@@ -5,8 +5,8 @@
 mod common;
 
 use common::oracle::{End, Map, contents};
-use common::workload::{Runner, Step, steps};
-use common::{DIR, LEVELS, inspecting, on_sim, perhaps_apart, scramble};
+use common::workload::{self, Runner, steps};
+use common::{DIR, LEVELS, inspecting, on_sim, scramble};
 use evendb::inspect::verify;
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, File, LockGuard, LockHolder, SimVfs, Vfs};
 use evendb::{Db, Durability, ErrorKind, ForkOptions, ForkSummary};
@@ -41,15 +41,7 @@ fn open(vfs: &SimVfs, dir: &str, read_only: bool) -> evendb::Result<Db> {
 }
 
 fn filled(vfs: &SimVfs, level: Durability, seed: u64) -> Runner {
-    let mut runner = Runner::new(vfs, level).tune(|options| perhaps_apart(options, seed));
-    runner.open().expect("opens");
-    let mut all = steps(seed, 60);
-    all.retain(|step| !matches!(step, Step::Snapshot | Step::Reopen | Step::Copy));
-    all.insert(40, Step::SettleDebt);
-    for step in &all {
-        runner.step(step).expect("nothing fails");
-    }
-    runner
+    workload::filled(vfs, level, seed, (60, 40))
 }
 
 fn assert_sound(vfs: &SimVfs, dir: &str, place: &str) {

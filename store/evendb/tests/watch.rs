@@ -10,7 +10,8 @@
 
 mod common;
 
-use common::{DIR, keys, layout, scramble};
+use common::following::{LAYOUTS, WITH_LOG, on_sim, small};
+use common::{DIR, scramble};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{
     Change, Changes, Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Layout, Merges,
@@ -22,28 +23,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
-
-const LAYOUTS: [Layout; 2] = [Layout::Chunks, Layout::Guards];
-const WITH_LOG: [Durability; 2] = [Durability::Process, Durability::Sync];
-
-/// Options with which the log goes round again and again, and checkpoints come often.
-fn small(layout: Layout, level: Durability, workers: usize) -> Options {
-    let options = layout::tiny_guards(Options::new().layout(layout))
-        .memory_budget(1 << 20)
-        .durability(level)
-        .workers(workers);
-    options.advanced(|advanced| {
-        let advanced = advanced.commit_log_bytes(64 << 10).chunk_bytes(2048);
-        match keys() {
-            Some(keys) => advanced.encryption(keys),
-            None => advanced,
-        }
-    })
-}
-
-fn on_sim(vfs: &SimVfs, layout: Layout, level: Durability) -> Options {
-    small(layout, level, 0).vfs(Arc::new(vfs.clone()))
-}
 
 /// Counts how often it was woken.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! Compaction filters of the caller. A replacement is copied when the callback hands it over.
 
+use super::merge::set_value;
 use crate::border::{Bytes, ErrorPlace, Shared, Status, call, lent};
 use evendb::{CompactionFilter, FilterDecision, Keyspace};
 use std::ffi::c_void;
@@ -74,14 +75,7 @@ extern "C" fn evendb_filter_result_set(
     value: Bytes,
     value_size: usize,
 ) -> Status {
-    let value = value.of(value_size, "value");
-    match (result, value) {
-        (Some(result), Ok(value)) => {
-            result.value = Some(value.to_vec());
-            crate::border::status::OK
-        }
-        _ => crate::border::status::INVALID_ARGUMENT,
-    }
+    set_value(result.map(|result| &mut result.value), value, value_size)
 }
 
 #[unsafe(no_mangle)]

@@ -254,10 +254,14 @@ extern "C" fn evendb_merge_result_set(
     value: Bytes,
     value_size: usize,
 ) -> Status {
-    let value = value.of(value_size, "value");
-    match (result, value) {
+    set_value(result.map(|result| &mut result.value), value, value_size)
+}
+
+/// Copies the value that a callback gives as its result.
+pub(super) fn set_value(result: Option<&mut Option<Vec<u8>>>, value: Bytes, size: usize) -> Status {
+    match (result, value.of(size, "value")) {
         (Some(result), Ok(value)) => {
-            result.value = Some(value.to_vec());
+            *result = Some(value.to_vec());
             crate::border::status::OK
         }
         _ => crate::border::status::INVALID_ARGUMENT,

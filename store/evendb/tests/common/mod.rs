@@ -9,6 +9,7 @@ pub mod clients;
 pub mod damage;
 pub mod dumped;
 pub mod emptied;
+pub mod following;
 pub mod history_file;
 pub mod killing;
 #[path = "../../../storage/tests/knobs/mod.rs"]

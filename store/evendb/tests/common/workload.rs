@@ -2,7 +2,7 @@
 //! oracle.
 
 use super::oracle::{Change, End, Map, Oracle, contents};
-use super::{DIR, on_sim, varied};
+use super::{DIR, on_sim, perhaps_apart, varied};
 use evendb::vfs::SimVfs;
 use evendb::{Db, Durability, Error, KeyspaceOptions, Merges, Options, Snapshot};
 use rand::rngs::StdRng;
@@ -441,4 +441,24 @@ impl Runner {
         self.oracle.recovered(length, db, end);
         Ok(())
     }
+}
+
+/// What a workload of this seed and number of steps leaves open: tables, runs, and records that are
+/// in the commit log only. The debt is settled after `settled_after` steps; no step opens, copies
+/// or holds a moment.
+pub fn filled(
+    vfs: &SimVfs,
+    level: Durability,
+    seed: u64,
+    (count, settled_after): (usize, usize),
+) -> Runner {
+    let mut runner = Runner::new(vfs, level).tune(|options| perhaps_apart(options, seed));
+    runner.open().expect("opens");
+    let mut all = steps(seed, count);
+    all.retain(|step| !matches!(step, Step::Snapshot | Step::Reopen | Step::Copy));
+    all.insert(settled_after, Step::SettleDebt);
+    for step in &all {
+        runner.step(step).expect("nothing fails");
+    }
+    runner
 }

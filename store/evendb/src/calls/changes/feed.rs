@@ -10,7 +10,7 @@ use super::filter::Filter;
 use super::position::Position;
 use super::resume::{check, file_of, gone, is_before, life_at};
 use crate::checkpoint;
-use crate::commit_log::{FollowerTicket, LogRecord, Lsn, Passage, ReadBack, Segment};
+use crate::commit_log::{LogRecord, Lsn, Passage, ReadBack, Segment};
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,8 +22,10 @@ use crate::payload::{self, DecodedOp, ExtentName, WithValues};
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::{value_extents, value_files};
+use evendb_base::wakers::Ticket;
 use evendb_storage::{Apart, Error as StorageError, Kind, Version};
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 /// The writes since a position, in the order of the commit log: all of them
 /// ([`Db::changes_since`](crate::Db::changes_since)), or those to a key range
@@ -54,7 +56,7 @@ pub struct Changes {
     /// The part that is given; `None` for all changes.
     pub(super) filter: Option<Filter>,
     /// The place of a task that waits.
-    pub(super) ticket: FollowerTicket,
+    pub(super) ticket: Ticket,
     pub(super) failure: Option<Error>,
 }
 
@@ -155,7 +157,7 @@ impl Changes {
             readable: Lsn(0),
             names: HashMap::new(),
             filter,
-            ticket: FollowerTicket::default(),
+            ticket: Ticket::default(),
             renamings: 0,
             failure: None,
         };
@@ -452,10 +454,9 @@ fn check_foreign(engine: &Engine, life: &Segment, at: Lsn) -> Result<()> {
     if life.closed_at.is_some() || ring.is_none() {
         return Ok(());
     }
-    let capacity = log.history.capacity.max(1);
-    let path = engine.disk.dir.join(COMMIT_LOG);
+    let (path, offset) = in_file(engine, at);
     let detail = "a record that this process appended does not verify";
-    Err(StorageError::corruption(&path, at.0 % capacity, detail).into())
+    Err(StorageError::corruption(&path, offset, detail).into())
 }
 
 /// A reader of the kept changes from `at` on.
@@ -466,16 +467,20 @@ fn find_kept(engine: &Engine, at: Lsn) -> Result<Option<KeptReader>> {
     }
 }
 
-fn senseless(engine: &Engine, lsn: Lsn) -> Error {
-    let path = engine.disk.dir.join(COMMIT_LOG);
+/// The log's file, and the offset in it, for errors.
+fn in_file(engine: &Engine, lsn: Lsn) -> (PathBuf, u64) {
     let offset = lsn.0 % engine.log.history.capacity.max(1);
+    (engine.disk.dir.join(COMMIT_LOG), offset)
+}
+
+fn senseless(engine: &Engine, lsn: Lsn) -> Error {
+    let (path, offset) = in_file(engine, lsn);
     StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
 }
 
 /// The error for a write to a keyspace that a writer has made after the moment of this reader.
 fn too_new(engine: &Engine, lsn: Lsn) -> Error {
-    let path = engine.disk.dir.join(COMMIT_LOG);
-    let offset = lsn.0 % engine.log.history.capacity.max(1);
+    let (path, offset) = in_file(engine, lsn);
     let detail = "a keyspace that is newer than this moment; refresh";
     StorageError::stale(&path, offset, detail).into()
 }

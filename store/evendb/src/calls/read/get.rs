@@ -116,16 +116,7 @@ pub(crate) fn get_stored(
     key: &[u8],
     point: ReadPoint<'_>,
 ) -> Result<Option<Value>> {
-    engine.core.health.check_readable()?;
-    keyspace.check_readable_at(point.at)?;
-    engine.work.stir_gently();
-    let get = Get {
-        engine,
-        keyspace,
-        started: sample(),
-        lookup: Lookup::new(key, point),
-    };
-    get.stored()
+    Get::begin(engine, keyspace, key, point)?.stored()
 }
 
 /// The value of `key` that a reader sees, if memory alone knows it: reads no file and waits for
@@ -136,16 +127,7 @@ pub(crate) fn try_get_at(
     key: &[u8],
     point: ReadPoint<'_>,
 ) -> Result<std::result::Result<Option<Value>, WouldRead>> {
-    engine.core.health.check_readable()?;
-    keyspace.check_readable_at(point.at)?;
-    engine.work.stir_gently();
-    let get = Get {
-        engine,
-        keyspace,
-        started: sample(),
-        lookup: Lookup::new(key, point),
-    };
-    get.in_ram()
+    Get::begin(engine, keyspace, key, point)?.in_ram()
 }
 
 /// The answer of [`Keyspace::try_get`](crate::Keyspace::try_get) where memory does not have the
@@ -170,7 +152,25 @@ struct Get<'a> {
     started: Option<Instant>,
 }
 
-impl Get<'_> {
+impl<'a> Get<'a> {
+    #[inline]
+    fn begin(
+        engine: &'a Engine,
+        keyspace: &'a KeyspaceState,
+        key: &'a [u8],
+        point: ReadPoint<'a>,
+    ) -> Result<Get<'a>> {
+        engine.core.health.check_readable()?;
+        keyspace.check_readable_at(point.at)?;
+        engine.work.stir_gently();
+        Ok(Get {
+            engine,
+            keyspace,
+            started: sample(),
+            lookup: Lookup::new(key, point),
+        })
+    }
+
     /// Asks the components in RAM under a pin. If they do not know, it leaves the pin and asks the
     /// components on disk.
     #[inline]

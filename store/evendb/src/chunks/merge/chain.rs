@@ -8,7 +8,6 @@ use super::Source;
 use super::count::Held;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::tables::TableHandle;
 use evendb_storage::EntryRef;
 use evendb_storage::table::{ReadAhead, TableCursor};
@@ -71,7 +70,7 @@ impl Chain {
 fn noted(table: &TableHandle, error: Error) -> Error {
     if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) {
         // Relaxed: it is a hint for the next job, and jobs of a keyspace come one by one.
-        table.damaged.store(true, Ordering::Relaxed);
+        table.note_damage();
     }
     error
 }

@@ -36,7 +36,6 @@ mod writing;
 pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
 pub(crate) use flush::awaiting::Awaited;
-pub(crate) use follow::FollowerTicket;
 pub(crate) use read_back::{Passage, ReadBack};
 pub(crate) use record::LogRecord;
 #[cfg(feature = "fuzzing")]

@@ -333,7 +333,7 @@ fn loom_l12_a_reader_that_counts_outside_is_caught() {
 fn poll_until_ready(log: &CommitLog, durable_only: bool, ended: &dyn Fn() -> bool) -> bool {
     let parked = Arc::new(Parked::default());
     let waker = Waker::from(Arc::clone(&parked));
-    let mut ticket = FollowerTicket::default();
+    let mut ticket = Ticket::default();
     loop {
         let polled = log.poll_beyond(Lsn(0), durable_only, ended, &mut ticket, &waker);
         if let std::task::Poll::Ready(more) = polled {
@@ -398,7 +398,7 @@ fn a_woken_task_ends() {
     let ending = {
         let log = Arc::clone(&log);
         thread::spawn(move || {
-            let mut ticket = FollowerTicket::default();
+            let mut ticket = Ticket::default();
             let waker = std::task::Waker::noop();
             let _ = log.poll_beyond(Lsn(0), false, &|| false, &mut ticket, waker);
             log.forget_task(&mut ticket);

@@ -99,7 +99,7 @@ pub(crate) struct TableHandle {
     /// The manifest no longer names it.
     released: AtomicBool,
     /// A job of guards could not read it, so jobs leave it out until the database is reopened.
-    pub(crate) damaged: AtomicBool,
+    damaged: AtomicBool,
     /// See [`TableHandle::max_version`].
     max_version: AtomicU64,
     /// The value files of its values that lie apart.
@@ -184,6 +184,16 @@ pub(crate) fn part_path(dir: &Path, part: &Part) -> PathBuf {
 }
 
 impl TableHandle {
+    /// A job of guards could not read it.
+    pub(crate) fn note_damage(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a job of guards could not read it, so that jobs leave it out.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
     /// Memory charged for the handle; the open table is charged for itself.
     pub(crate) fn charged_bytes(&self) -> usize {
         self.charge.bytes()

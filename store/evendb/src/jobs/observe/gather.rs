@@ -46,7 +46,7 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
             stats.munks += 1;
             stats.memory.munks += munk.bytes() as u64;
         }
-        let is_left_out = |table: &&Arc<TableHandle>| table.damaged.load(Ordering::Relaxed);
+        let is_left_out = |table: &&Arc<TableHandle>| table.is_damaged();
         stats.damaged += u64::from(chunk.damaged.load(Ordering::Relaxed));
         stats.damaged += view.funk.tables().filter(is_left_out).count() as u64;
         let runs = view.funk.runs.len() as u64;

@@ -11,15 +11,14 @@
 //! Not here: the threads that serve futures (`serving.rs`). A database has them for itself while it
 //! has futures that wait.
 
-use super::staff::{Reaping, is_enough, note_panic, owes_reaper};
+use super::staff::{helper_left, helper_turn, is_enough, note_panic};
 use super::upkeep;
 use crate::engine::Engine;
 use crate::engine::staff::ThreadRole;
 use crate::engine::work::{TICK, Work};
 use crate::memory::shared::{Next, Turn};
-use crate::rebalance::warm;
 use crate::sync::Arc;
-use crate::{observe, worker};
+use crate::worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -44,50 +43,20 @@ fn role_turn(role: ThreadRole) -> Option<RoleTurn> {
     Some(match role {
         ThreadRole::Upkeep => Box::new(upkeep::turns()),
         ThreadRole::Worker => Box::new(do_a_job),
-        ThreadRole::Reaper => {
-            let mut reaping = Reaping::new();
+        ThreadRole::Reaper | ThreadRole::Log | ThreadRole::Stats | ThreadRole::Heat => {
+            let mut turn = helper_turn(role);
             Box::new(move |engine| {
-                let more = reaping.turn(engine);
-                let rest = if more { Duration::ZERO } else { TICK };
-                next(&engine.work, role, rest, more || owes_reaper(engine))
-            })
-        }
-        ThreadRole::Log => {
-            let mut tending = None;
-            Box::new(move |engine| {
-                let Some(log) = &engine.log.commit_log else {
+                let Some((rest, busy)) = turn(engine) else {
                     engine.work.left(role);
                     return Next::Ended;
                 };
-                let now = Instant::now();
-                let tending = tending.get_or_insert_with(|| log.take_tending(now));
-                log.tend(tending, now);
-                let busy = log.needs_tending(tending);
-                if !busy {
-                    // The next task continues with it.
-                    log.keep_tending(tending);
+                let next = next(&engine.work, role, rest, busy);
+                if next == Next::Ended {
+                    helper_left(role, engine);
                 }
-                next(&engine.work, role, TICK, busy)
+                next
             })
         }
-        ThreadRole::Stats => Box::new(move |engine| {
-            let Some(rest) = observe::look(engine) else {
-                engine.work.left(role);
-                return Next::Ended;
-            };
-            let next = next(&engine.work, role, rest, false);
-            if next == Next::Ended {
-                observe::last_look(engine);
-            }
-            next
-        }),
-        ThreadRole::Heat => Box::new(move |engine| match warm::turn(engine) {
-            Some(rest) => next(&engine.work, role, rest, true),
-            None => {
-                engine.work.left(role);
-                Next::Ended
-            }
-        }),
         // They run code of the application, which may take any time.
         ThreadRole::Reader | ThreadRole::Writer | ThreadRole::Syncer => return None,
     })

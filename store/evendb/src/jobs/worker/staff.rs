@@ -101,10 +101,9 @@ fn perform(role: ThreadRole, engine: &Engine) {
     match role {
         ThreadRole::Upkeep => upkeep::run(engine),
         ThreadRole::Worker => worker(engine),
-        ThreadRole::Reaper => reaper(engine),
-        ThreadRole::Log => tend(engine),
-        ThreadRole::Stats => stats(engine),
-        ThreadRole::Heat => heat(engine),
+        ThreadRole::Reaper | ThreadRole::Log | ThreadRole::Stats | ThreadRole::Heat => {
+            help(role, engine);
+        }
         ThreadRole::Reader | ThreadRole::Writer => serving::empty_pool(&engine.work, role),
         ThreadRole::Syncer => serving::attend(engine),
     }
@@ -213,26 +212,6 @@ fn gentle_workers(engine: &Engine) -> usize {
     }
 }
 
-/// Tends the mapped commit log.
-fn tend(engine: &Engine) {
-    let mut lingering = Lingering::new(ThreadRole::Log);
-    let Some(log) = &engine.log.commit_log else {
-        return;
-    };
-    let mut tending = log.take_tending(Instant::now());
-    loop {
-        log.tend(&mut tending, Instant::now());
-        let busy = log.needs_tending(&tending);
-        if !busy {
-            // Kept before this thread is counted as gone: the next one continues with it.
-            log.keep_tending(&tending);
-        }
-        if !lingering.goes_on(&engine.work, TICK, busy) {
-            return;
-        }
-    }
-}
-
 /// The state of the reaper's work.
 pub(super) struct Reaping {
     last_flush: Instant,
@@ -274,43 +253,66 @@ impl Reaping {
     }
 }
 
-/// Makes queued edits durable, removes the files that they drop, and gives room back. This work
-/// waits for the disk, and no call waits for it. It has a thread of its own, because behind the
-/// writes of reorganisation each step may take from milliseconds to a second.
-fn reaper(engine: &Engine) {
-    let mut lingering = Lingering::new(ThreadRole::Reaper);
-    let mut reaping = Reaping::new();
-    loop {
-        let more = reaping.turn(engine);
-        let rest = if more { Duration::ZERO } else { TICK };
-        let busy = more || owes_reaper(engine);
+/// A turn of a helper, again and again: the rest until the next one, and whether there is work
+/// besides what upkeep and calls make. `None` once there is nothing more to do.
+pub(super) type HelperTurn = Box<dyn FnMut(&Engine) -> Option<(Duration, bool)> + Send>;
+
+/// The turns of a helper:
+/// * The reaper makes queued edits durable, removes the files that they drop, and gives room back.
+///   This work waits for the disk, and no call waits for it. So no other work stands behind it:
+///   behind the writes of reorganisation each step may take from milliseconds to a second.
+/// * The log's helper tends the mapped commit log.
+/// * The one for statistics writes the figures.
+/// * The one for heat loads the spans that were in RAM in the last life, or notes those of now.
+pub(super) fn helper_turn(role: ThreadRole) -> HelperTurn {
+    match role {
+        ThreadRole::Reaper => {
+            let mut reaping = Reaping::new();
+            Box::new(move |engine| {
+                let more = reaping.turn(engine);
+                let rest = if more { Duration::ZERO } else { TICK };
+                Some((rest, more || owes_reaper(engine)))
+            })
+        }
+        ThreadRole::Log => {
+            let mut tending = None;
+            Box::new(move |engine| {
+                let log = engine.log.commit_log.as_ref()?;
+                let now = Instant::now();
+                let tending = tending.get_or_insert_with(|| log.take_tending(now));
+                log.tend(tending, now);
+                let busy = log.needs_tending(tending);
+                if !busy {
+                    // Kept before the helper is counted as gone: the next one continues with it.
+                    log.keep_tending(tending);
+                }
+                Some((TICK, busy))
+            })
+        }
+        ThreadRole::Stats => Box::new(|engine| observe::look(engine).map(|rest| (rest, false))),
+        ThreadRole::Heat => Box::new(|engine| warm::turn(engine).map(|rest| (rest, true))),
+        _ => Box::new(|_| None),
+    }
+}
+
+/// A helper has gone while it had more to do; it is counted as gone already.
+pub(super) fn helper_left(role: ThreadRole, engine: &Engine) {
+    if role == ThreadRole::Stats {
+        observe::last_look(engine);
+    }
+}
+
+/// Makes a helper's turns until it has nothing to do.
+fn help(role: ThreadRole, engine: &Engine) {
+    let mut lingering = Lingering::new(role);
+    let mut turn = helper_turn(role);
+    while let Some((rest, busy)) = turn(engine) {
         if !lingering.goes_on(&engine.work, rest, busy) {
+            helper_left(role, engine);
             return;
         }
     }
-}
-
-/// Writes the figures, again and again.
-fn stats(engine: &Engine) {
-    let mut lingering = Lingering::new(ThreadRole::Stats);
-    while let Some(rest) = observe::look(engine) {
-        if !lingering.goes_on(&engine.work, rest, false) {
-            observe::last_look(engine);
-            return;
-        }
-    }
-    engine.work.left(ThreadRole::Stats);
-}
-
-/// Loads the spans that were in RAM in the last life, or notes those of now, and goes.
-fn heat(engine: &Engine) {
-    let mut lingering = Lingering::new(ThreadRole::Heat);
-    while let Some(rest) = warm::turn(engine) {
-        if !lingering.goes_on(&engine.work, rest, true) {
-            return;
-        }
-    }
-    engine.work.left(ThreadRole::Heat);
+    engine.work.left(role);
 }
 
 /// Whether any work waits for the reaper.

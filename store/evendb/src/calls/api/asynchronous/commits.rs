@@ -122,9 +122,8 @@ impl Commit {
                 record,
             }),
             Err(error) => {
-                let committed = Err(error);
-                tell(record, &self.handle, &committed);
-                committed.map(|()| unreachable!("it is an error"))
+                tell(record, &self.handle, &Err(error.clone()));
+                Err(error)
             }
         })
     }

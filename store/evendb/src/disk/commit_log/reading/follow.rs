@@ -13,7 +13,7 @@
 //! this.
 //!
 //! A reader that waits is a thread at the gate, or a task whose [`Waker`] is kept there under a
-//! [`FollowerTicket`]. A task counts itself, leaves its waker at the gate, and looks again after
+//! [`Ticket`]. A task counts itself, leaves its waker at the gate, and looks again after
 //! that. If the other thread comes to the gate first, its move comes before the look; else it finds
 //! the waker. A wake-up is for all: it takes every waker, so a task that was woken and then dropped
 //! keeps no other task asleep. Each waker at the gate is counted once; who takes it from the gate
@@ -32,9 +32,8 @@ use crate::commit_log::{LogPlant, Lsn};
 use crate::options::Writing;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
+use evendb_base::wakers::{Ticket, Wakers, wake};
 use evendb_storage::Error;
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -43,7 +42,8 @@ pub(crate) struct Followers {
     /// The number of waiting readers. Raised under the ring latch; read Relaxed by threads that
     /// have held it since.
     waiting: AtomicUsize,
-    gate: Mutex<Tasks>,
+    /// The tasks that wait.
+    gate: Mutex<Wakers>,
     more: Condvar,
     /// Whether gathered records are kept for readers. Relaxed: a reader that comes late finds less.
     keeps: AtomicBool,
@@ -52,24 +52,11 @@ pub(crate) struct Followers {
     written: AtomicU64,
 }
 
-/// The tasks that wait.
-#[derive(Default)]
-struct Tasks {
-    wakers: BTreeMap<u64, Waker>,
-    /// The number of tickets that were given.
-    tickets: u64,
-}
-
-/// A task's place among the waiting tasks. The default is no place: it gets one when it first
-/// waits. [`CommitLog::forget_task`] ends what it may still have at the gate.
-#[derive(Default)]
-pub(crate) struct FollowerTicket(Option<u64>);
-
 impl Followers {
     pub(crate) fn new(start: Lsn) -> Followers {
         Followers {
             waiting: AtomicUsize::new(0),
-            gate: Mutex::new(Tasks::default()),
+            gate: Mutex::default(),
             more: Condvar::new(),
             keeps: AtomicBool::new(false),
             written: AtomicU64::new(start.0),
@@ -140,8 +127,7 @@ impl CommitLog {
     ) -> bool {
         self.begin_waiting();
         let more = self.wait_counted(at, durable_only, until, ended);
-        // Relaxed: a thread that reads it late makes one unneeded wake-up.
-        self.followers.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.end_waiting(1);
         more
     }
 
@@ -166,7 +152,7 @@ impl CommitLog {
         at: Lsn,
         durable_only: bool,
         ended: &dyn Fn() -> bool,
-        ticket: &mut FollowerTicket,
+        ticket: &mut Ticket,
         waker: &Waker,
     ) -> Poll<bool> {
         if let Some(more) = self.look(at, durable_only, ended) {
@@ -187,38 +173,24 @@ impl CommitLog {
     }
 
     /// Leaves a waker at the gate, counted.
-    fn register(&self, ticket: &mut FollowerTicket, waker: &Waker) {
-        let mut waker = waker.clone();
-        if let Some(number) = ticket.0
-            && let Some(known) = self.followers.gate.lock().wakers.get_mut(&number)
-        {
-            // It is counted already, and was not woken since.
-            std::mem::swap(known, &mut waker);
+    fn register(&self, ticket: &mut Ticket, waker: &Waker) {
+        if self.followers.gate.lock().has(ticket, waker) {
             return;
         }
+        let waker = waker.clone();
         self.begin_waiting();
-        let mut tasks = self.followers.gate.lock();
-        let number = match ticket.0 {
-            Some(number) => number,
-            None => {
-                tasks.tickets += 1;
-                tasks.tickets
-            }
-        };
-        // Only the owner of a ticket adds its waker, so there was none.
-        tasks.wakers.insert(number, waker);
-        ticket.0 = Some(number);
+        let before = (self.followers.gate.lock()).register(ticket, u64::MAX, waker);
+        if before.is_some() {
+            // The task is counted already, and was not woken since.
+            self.end_waiting(1);
+        }
     }
 
     /// Takes the task's waker from the gate, if it is still there. A reader that ends calls it.
-    pub(crate) fn forget_task(&self, ticket: &mut FollowerTicket) {
-        let Some(number) = ticket.0.take() else {
-            return;
-        };
-        let waker = self.followers.gate.lock().wakers.remove(&number);
+    pub(crate) fn forget_task(&self, ticket: &mut Ticket) {
+        let waker = self.followers.gate.lock().remove(ticket);
         if waker.is_some() {
-            // Relaxed: a thread that reads it late makes one unneeded wake-up.
-            self.followers.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.end_waiting(1);
         }
     }
 
@@ -254,6 +226,11 @@ impl CommitLog {
         self.pass_sync_mutex();
     }
 
+    fn end_waiting(&self, readers: usize) {
+        // Relaxed: a thread that reads it late makes one unneeded wake-up.
+        (self.followers.waiting).fetch_sub(readers, Ordering::Relaxed);
+    }
+
     /// Wakes readers, if any waits. The caller has appended a record that is visible now, or has
     /// raised `durable`.
     #[inline]
@@ -268,16 +245,11 @@ impl CommitLog {
     #[cold]
     pub(crate) fn wake_all_followers(&self) {
         // A thread that found nothing new under the gate is waiting by now.
-        let wakers = std::mem::take(&mut self.followers.gate.lock().wakers);
+        let wakers = self.followers.gate.lock().take_all();
         self.followers.more.notify_all();
-        self.followers
-            .waiting
-            .fetch_sub(wakers.len(), Ordering::Relaxed);
-        for waker in wakers.into_values() {
-            // A waker that panics harms neither the write that has been made nor other tasks. Its
-            // message is on standard error.
-            drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
-        }
+        self.end_waiting(wakers.len());
+        // A waker that panics harms neither the write that has been made nor other tasks.
+        wake(wakers);
     }
 
     /// The number of counted readers.

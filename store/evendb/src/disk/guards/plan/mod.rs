@@ -20,7 +20,6 @@ use super::picker::{GuardShape, Job, Limits, Shape};
 use super::tree::{Fragment, Guard, Guards, Tree, TreeEdit};
 use crate::manifest::{Age, Level};
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::tables::TableHandle;
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
@@ -83,8 +82,7 @@ pub(crate) fn runs_of_log(
 }
 
 fn is_damaged(run: &[Arc<TableHandle>]) -> bool {
-    let mut tables = run.iter();
-    tables.any(|table| table.damaged.load(Ordering::Relaxed))
+    run.iter().any(|table| table.is_damaged())
 }
 
 /// Whether the oldest run of level 0 could not be read.

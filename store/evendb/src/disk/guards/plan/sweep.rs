@@ -48,13 +48,13 @@ impl Sweep {
         if self.level == 0 {
             // Runs that come meanwhile are left to others. Only those that could not be read take
             // more than one step, and none of these comes anew.
-            if !is_damaged(level0) {
+            let touches = level0.iter().any(|table| self.touches(&table.part.meta));
+            if !(touches && is_damaged(level0)) {
                 self.level = 1;
             }
-            if level0.iter().any(|table| self.touches(&table.part.meta)) {
+            if touches {
                 return Some(level0_down(tree, level0));
             }
-            self.level = 1;
         }
         while self.level < LEVELS {
             if let Some(job) = self.next_of_level(tree) {

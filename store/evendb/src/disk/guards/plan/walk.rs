@@ -142,7 +142,7 @@ impl Keyspace {
         let mut read = plan.runs.iter().flatten();
         if let Some(bad) = read.find(|own| self.bad.contains(&own.id())) {
             assert!(!bad.is_damaged(), "{job:?} reads what could not be read");
-            bad.table.damaged.store(true, Ordering::Relaxed);
+            bad.table.note_damage();
             return;
         }
         let mut merged = Records::new();

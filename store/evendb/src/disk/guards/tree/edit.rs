@@ -2,7 +2,6 @@
 
 use crate::manifest::{Age, GuardKey, Level};
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::tables::TableHandle;
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
@@ -22,7 +21,7 @@ impl Fragment {
 
     /// Whether a job could not read it.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.table.damaged.load(Ordering::Relaxed)
+        self.table.is_damaged()
     }
 
     /// What the table says of itself.

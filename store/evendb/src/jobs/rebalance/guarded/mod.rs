@@ -139,9 +139,10 @@ pub(crate) fn check_none_left_out(chunk: &Chunk, range: (&[u8], Option<&[u8]>)) 
 /// them.
 fn left_out(chunk: &Chunk, (low, high): (&[u8], Option<&[u8]>)) -> usize {
     let view = chunk.view.load_full();
-    let tables = view.funk.tables().filter(|table| {
-        table.damaged.load(Ordering::Relaxed) && table.part.meta.overlaps(low, high)
-    });
+    let tables = view
+        .funk
+        .tables()
+        .filter(|table| table.is_damaged() && table.part.meta.overlaps(low, high));
     tables.count()
 }
 
@@ -315,7 +316,7 @@ fn note_damage(plan: &Plan, error: &Error) -> bool {
     let mut rewritten = plan.runs.iter().flatten();
     if error.kind() == ErrorKind::Corruption && !rewritten.clone().any(Fragment::is_damaged) {
         for own in rewritten.clone() {
-            own.table.damaged.store(true, Ordering::Relaxed);
+            own.table.note_damage();
         }
     }
     rewritten.any(Fragment::is_damaged)

@@ -213,7 +213,7 @@ fn hidden_by(view: &View, covers: &Covers, limit: Version) -> Hidden {
     }
     for (newest, stretch) in spent() {
         for table in view.funk.tables() {
-            let is_left_out = table.damaged.load(Ordering::Relaxed);
+            let is_left_out = table.is_damaged();
             if is_left_out || cleared_to(table) >= checkpoint_of(newest) {
                 continue;
             }

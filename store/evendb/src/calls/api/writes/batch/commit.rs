@@ -6,6 +6,7 @@
 //! Thread safety: one thread at a time has a batch. Not here: what is added, and its limits.
 
 use super::{Added, Batch, INLINE, RangeWrite, Write, keyspace};
+use crate::catalog::KeyspaceState;
 use crate::chunk::covers::range_record;
 use crate::error::{Error, Result};
 use crate::fork;
@@ -15,6 +16,7 @@ use crate::range_set::RangeSet;
 use crate::read::merges;
 use crate::record::RecordRef;
 use crate::recording::Recording;
+use crate::sync::Arc;
 use crate::write::{self, Outcome, Patience, Pending};
 use evendb_storage::Kind;
 use evendb_trace::{Began, Call, Kind as Asked, Operation};
@@ -40,7 +42,8 @@ impl Batch {
     /// Writes everything, or nothing.
     ///
     /// # Errors
-    /// The errors of [`Keyspace::put`], and `BatchTooLarge`, `InvalidArgument`.
+    /// The errors of [`Keyspace::put`](crate::Keyspace::put), and `BatchTooLarge`,
+    /// `InvalidArgument`.
     pub fn commit(self) -> Result<()> {
         fork::check()?;
         let Some(record) = self.record() else {
@@ -83,17 +86,11 @@ impl Batch {
         }
         let core = &self.handle.engine.core;
         let _inside = core.health.enter_writable()?;
-        let of = |number| keyspace(&self.handle, &self.others, number);
         let numbers: SmallVec<[u32; INLINE]> =
             self.writes.iter().map(|write| write.keyspace).collect();
-        let mut ops: SmallVec<[Op<'_>; INLINE]> = SmallVec::new();
-        for (number, set) in ranges {
-            let records = set.iter().map(|(low, high)| range_record(low, high));
-            ops.extend(records.map(|record| Op::range(of(*number), record)));
-        }
-        let range_count = ops.len();
-        let writes = self.writes.drain(..);
-        ops.extend(writes.map(|write| Op::one(of(write.keyspace), write.record)));
+        let of = |number| keyspace(&self.handle, &self.others, number);
+        let mut ops = ops_of(of, ranges, &mut self.writes);
+        let range_count = ops.len() - numbers.len();
         let engine = &self.handle.engine;
         let outcome = write::perform(engine, &mut ops, self.durability, None, patience)?;
         if matches!(outcome, Outcome::WouldWait) {
@@ -159,13 +156,7 @@ impl Batch {
         }
         self.sort()?;
         let of = |number| keyspace(&self.handle, &self.others, number);
-        let mut ops: SmallVec<[Op<'_>; INLINE]> = SmallVec::new();
-        for (number, set) in &ranges {
-            let records = set.iter().map(|(low, high)| range_record(low, high));
-            ops.extend(records.map(|record| Op::range(of(*number), record)));
-        }
-        let writes = self.writes.drain(..);
-        ops.extend(writes.map(|write| Op::one(of(write.keyspace), write.record)));
+        let mut ops = ops_of(of, &ranges, &mut self.writes);
         write::write(&self.handle.engine, &mut ops, self.durability)
     }
 
@@ -240,6 +231,23 @@ impl Batch {
         self.writes.reverse();
         Ok(())
     }
+}
+
+/// The operations of a write: the range deletions, and then the sorted writes, which are taken out.
+/// `of` finds a keyspace by its number in the batch.
+fn ops_of<'k>(
+    of: impl Fn(u32) -> &'k Arc<KeyspaceState>,
+    ranges: &[(u32, RangeSet)],
+    writes: &mut SmallVec<[Write; INLINE]>,
+) -> SmallVec<[Op<'k>; INLINE]> {
+    let mut ops = SmallVec::new();
+    for (number, set) in ranges {
+        let records = set.iter().map(|(low, high)| range_record(low, high));
+        ops.extend(records.map(|record| Op::range(of(*number), record)));
+    }
+    let writes = writes.drain(..);
+    ops.extend(writes.map(|write| Op::one(of(write.keyspace), write.record)));
+    ops
 }
 
 /// Refuses a put that follows a single delete, among the records of one key in their order.

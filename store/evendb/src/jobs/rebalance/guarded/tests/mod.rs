@@ -481,7 +481,7 @@ fn a_damaged_table_that_a_compaction_looks_at_is_noted() {
     let marked = || {
         let view = view(keyspace);
         let all = view.funk.tables();
-        let damaged = all.filter(|table| table.damaged.load(Ordering::Relaxed));
+        let damaged = all.filter(|table| table.is_damaged());
         damaged.count()
     };
     let in_files = vfs.file_names(dir).into_iter();
