@@ -1207,14 +1207,6 @@ EVENDB_API evendb_status evendb_trace_stop(evendb_trace *trace, evendb_summary *
 /* A trace that was not stopped ends, and reports nothing. */
 EVENDB_API void evendb_trace_free(evendb_trace *trace);
 
-/* ---- Async calls --------------------------------------------------------------------------- */
-
-/* This section is for calls that answer by callbacks. There are none in this version. */
-
-/* ---- Watches ------------------------------------------------------------------------------- */
-
-/* This section is for watches of prefixes and ranges. There are none in this version. */
-
 #ifdef __cplusplus
 }
 #endif

@@ -96,7 +96,7 @@ OwnedOptions ToC(const Options& options, const char* layout = nullptr) {
   leveldb_options_set_block_restart_interval(c, options.block_restart_interval);
   leveldb_options_set_max_file_size(c, options.max_file_size);
   leveldb_options_set_compression(c, options.compression);
-  evendb_options_set_layout(c, layout);
+  evendb_leveldb_options_set_layout(c, layout);
   uintptr_t number;
   if (Made::Find(options.block_cache, &number)) {
     const OwnedCache cache(leveldb_cache_create_lru(number));
@@ -107,7 +107,7 @@ OwnedOptions ToC(const Options& options, const char* layout = nullptr) {
     leveldb_options_set_filter_policy(c, policy.get());
   }
   if (Made::Find(options.env, &number)) {
-    evendb_options_set_memory(c, reinterpret_cast<const evendb_memory_t*>(number));
+    evendb_leveldb_options_set_memory(c, reinterpret_cast<const evendb_leveldb_memory_t*>(number));
   }
   return made;
 }
@@ -257,7 +257,7 @@ class DbOfC final : public DB {
       static_cast<std::string*>(state)->assign(data, size);
     };
     Outcome outcome;
-    const uint8_t found = evendb_get(handle_, ReadOptionsOfC(options).get(), key.data(), key.size(), value,
+    const uint8_t found = evendb_leveldb_get(handle_, ReadOptionsOfC(options).get(), key.data(), key.size(), value,
                                      assign, outcome.place());
     const Status status = outcome.status();
     if (status.ok() && !found) return Status::NotFound(Slice());

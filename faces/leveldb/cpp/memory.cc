@@ -2,7 +2,7 @@
 //
 //   MemoryEnv --- files that the program makes through it: names and bytes, here
 //       |
-//       +-------- evendb_memory_t: the disk in memory of the databases that are opened with it
+//       +-------- evendb_leveldb_memory_t: the disk in memory of the databases that are opened with it
 //
 // One lock guards the names, and each file has one of its own. A file that is removed or replaced
 // while somebody has it open goes with its last reader.
@@ -116,13 +116,13 @@ class SilentLogger final : public Logger {
 
 class MemoryEnv final : public EnvWrapper {
  public:
-  explicit MemoryEnv(Env* base) : EnvWrapper(base), disk_(evendb_memory_create()) {
+  explicit MemoryEnv(Env* base) : EnvWrapper(base), disk_(evendb_leveldb_memory_create()) {
     Made::Add(static_cast<Env*>(this), reinterpret_cast<uintptr_t>(disk_));
   }
 
   ~MemoryEnv() override {
     Made::Remove(static_cast<Env*>(this));
-    evendb_memory_destroy(disk_);
+    evendb_leveldb_memory_destroy(disk_);
   }
 
   Status NewSequentialFile(const std::string& fname, SequentialFile** result) override {
@@ -231,7 +231,7 @@ class MemoryEnv final : public EnvWrapper {
     return Status::OK();
   }
 
-  evendb_memory_t* const disk_;
+  evendb_leveldb_memory_t* const disk_;
   std::mutex lock_;
   std::map<std::string, SharedBytes> files_;
   std::map<std::string, bool> locked_;

@@ -150,7 +150,7 @@ pub unsafe extern "C" fn leveldb_get(
 /// # Safety
 /// Bytes and errors are as [the crate](crate) says, and the callback may be called with `state`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn evendb_get(
+pub unsafe extern "C-unwind" fn evendb_leveldb_get(
     database: &Database,
     options: &ReadOptions,
     key: *const c_char,

@@ -1,8 +1,8 @@
-//! Databases whose files are in the memory of the process: `evendb_memory_*`. They are what
+//! Databases whose files are in the memory of the process: `evendb_leveldb_memory_*`. They are what
 //! `NewMemEnv` is for in LevelDB's C++ interface: tests, and data that nobody needs afterwards.
 //!
 //! ```text
-//! evendb_memory_t ---> a disk in memory <--- databases that are opened with it, by their names
+//! evendb_leveldb_memory_t ---> a disk in memory <--- databases that are opened with it, by their names
 //! ```
 //!
 //! The disk is the simulated one by which the store is tested. It lives as long as its handle or a
@@ -25,14 +25,14 @@ const SEED: u64 = 1;
 /// The name of the lock in a database's directory.
 const LOCK: &str = "LOCK";
 
-/// `evendb_memory_t`: a disk in memory.
+/// `evendb_leveldb_memory_t`: a disk in memory.
 pub struct Disk {
     files: SimVfs,
 }
 
 /// Makes an empty disk in memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn evendb_memory_create() -> Box<Disk> {
+pub extern "C" fn evendb_leveldb_memory_create() -> Box<Disk> {
     Box::new(Disk {
         files: SimVfs::new(SEED),
     })
@@ -40,12 +40,12 @@ pub extern "C" fn evendb_memory_create() -> Box<Disk> {
 
 /// Destroys the handle of a disk. Open databases keep the disk until they are closed.
 #[unsafe(no_mangle)]
-pub extern "C" fn evendb_memory_destroy(_disk: Option<Box<Disk>>) {}
+pub extern "C" fn evendb_leveldb_memory_destroy(_disk: Option<Box<Disk>>) {}
 
 /// Sets the disk in memory on which the database is opened, destroyed and repaired; NULL is the
 /// real one. LevelDB does not have this function.
 #[unsafe(no_mangle)]
-pub extern "C" fn evendb_options_set_memory(options: &mut Options, disk: Option<&Disk>) {
+pub extern "C" fn evendb_leveldb_options_set_memory(options: &mut Options, disk: Option<&Disk>) {
     options.disk = disk.map(|disk| disk.files.clone());
 }
 

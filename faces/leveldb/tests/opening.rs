@@ -435,7 +435,7 @@ fn versions_and_the_directory_for_tests() {
 fn in_memory(disk: &Disk, path: &Path, create: u8) -> Outcome<Store> {
     let mut options = creating();
     leveldb_options_set_create_if_missing(&mut options, create);
-    evendb_options_set_memory(&mut options, Some(disk));
+    evendb_leveldb_options_set_memory(&mut options, Some(disk));
     Store::open_with(path, &options)
 }
 
@@ -443,7 +443,7 @@ fn in_memory(disk: &Disk, path: &Path, create: u8) -> Outcome<Store> {
 fn a_database_in_memory_outlives_its_handles_and_touches_no_directory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let disk = evendb_memory_create();
+    let disk = evendb_leveldb_memory_create();
     let store = in_memory(&disk, &path, 1).unwrap();
     for n in 0..2000 {
         store
@@ -455,12 +455,12 @@ fn a_database_in_memory_outlives_its_handles_and_touches_no_directory() {
     let error = in_memory(&disk, &path, 1).err().unwrap();
     assert!(error.starts_with("IO error: lock "), "{error}");
     // Another disk has no such database.
-    let error = in_memory(&evendb_memory_create(), &path, 0).err().unwrap();
+    let error = in_memory(&evendb_leveldb_memory_create(), &path, 0).err().unwrap();
     assert!(error.contains("does not exist"), "{error}");
     drop(store);
 
     let store = in_memory(&disk, &path, 0).unwrap();
-    evendb_memory_destroy(Some(disk));
+    evendb_leveldb_memory_destroy(Some(disk));
     assert_eq!(all(&mut store.iterator()).len(), 2000);
     store.put(b"later", b"1").unwrap();
     assert_eq!(store.get(b"later").unwrap().unwrap(), b"1");
@@ -472,9 +472,9 @@ fn a_database_in_memory_outlives_its_handles_and_touches_no_directory() {
 fn a_database_in_memory_is_destroyed_unless_it_is_open() {
     let path = Path::new("db");
     let name = c_path(path);
-    let disk = evendb_memory_create();
+    let disk = evendb_leveldb_memory_create();
     let mut options = leveldb_options_create();
-    evendb_options_set_memory(&mut options, Some(&disk));
+    evendb_leveldb_options_set_memory(&mut options, Some(&disk));
     let destroy = || {
         // SAFETY: a text that outlives the call.
         outcome(|error| unsafe { leveldb_destroy_db(&options, name.as_ptr(), error) })

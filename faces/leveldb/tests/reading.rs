@@ -219,7 +219,8 @@ fn a_snapshot_sees_its_moment_until_it_is_released() {
     assert_eq!(store.get_with(&options, b"k").unwrap().unwrap(), b"new");
 }
 
-/// The values that `evendb_get` lends for a key, one for each call of the callback, and its result.
+/// The values that `evendb_leveldb_get` lends for a key, one for each call of the callback, and its
+/// result.
 fn lent(store: &Store, options: &ReadOptions, of: &[u8]) -> (Vec<Vec<u8>>, Outcome<u8>) {
     unsafe extern "C-unwind" fn take(values: *mut c_void, value: *const c_char, len: usize) {
         // SAFETY: the state that is given below, and `len` bytes that are lent.
@@ -233,7 +234,7 @@ fn lent(store: &Store, options: &ReadOptions, of: &[u8]) -> (Vec<Vec<u8>>, Outco
     let returned = outcome(|error| {
         let state = ptr::from_mut(&mut values).cast();
         // SAFETY: bytes that outlive the call, and a callback that takes this state.
-        unsafe { evendb_get(store.database(), options, of, len, state, take, error) }
+        unsafe { evendb_leveldb_get(store.database(), options, of, len, state, take, error) }
     });
     (values, returned)
 }

@@ -49,7 +49,7 @@ pub fn creating() -> Box<Options> {
 
 pub fn set_layout(options: &mut Options, name: &CStr) {
     // SAFETY: a text that outlives the call.
-    unsafe { evendb_options_set_layout(options, name.as_ptr()) }
+    unsafe { evendb_leveldb_options_set_layout(options, name.as_ptr()) }
 }
 
 /// An open database with default options for reads and writes.
