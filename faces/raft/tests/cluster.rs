@@ -4,7 +4,7 @@
 //! and at the end all nodes have the same content.
 //!
 //! A seed decides on faults, delays, clients and elections. `EVENDB_RAFT_SEEDS` sets the number of
-//! seeds (default 2), `EVENDB_RAFT_SEED` the first one, `EVENDB_HISTORY_OUT` a folder for the
+//! seeds (default 10), `EVENDB_RAFT_SEED` the first one, `EVENDB_HISTORY_OUT` a folder for the
 //! histories. openraft's loops choose at random between messages that are there; for an exact replay
 //! build with `RUSTFLAGS="--cfg tokio_unstable"`, which has that choice follow the seed, too.
 
@@ -593,30 +593,23 @@ fn run(seed: u64) -> Run {
 #[test]
 fn histories_are_linearizable_and_nodes_agree() {
     let seed = number_from_env("EVENDB_RAFT_SEED", 1);
-    let mut crashes = 0;
-    for seed in seed..seed + number_from_env("EVENDB_RAFT_SEEDS", 2) {
+    let seeds = number_from_env("EVENDB_RAFT_SEEDS", 10);
+    let (mut answers, mut snapshots, mut crashes) = (0, 0, 0);
+    for seed in seed..seed + seeds {
         let run = run(seed);
         keep(&format!("raft-{seed}"), KEYS as u32, &run.history);
-        let answered = run.history.iter().filter(|op| op.end != NEVER).count();
-        println!(
-            "seed {seed}: {} operations, {answered} answered, snapshot at {}, {} events",
-            run.history.len(),
-            run.snapshots,
-            run.events.len()
-        );
-        assert!(
-            answered > 100 && run.snapshots > 0,
-            "seed {seed}: {answered}, {:?}",
-            run.events
-        );
         check(&run.history).unwrap_or_else(|what| panic!("seed {seed}: {what}: {:?}", run.events));
+        answers += run.history.iter().filter(|op| op.end != NEVER).count() as u64;
+        snapshots += u64::from(run.snapshots > 0);
         crashes += run
             .events
             .iter()
             .filter(|event| event.contains("crashes"))
-            .count();
+            .count() as u64;
     }
-    assert!(crashes > 0);
+    println!("{seeds} seeds: {answers} answers, {crashes} crashes, {snapshots} with snapshots");
+    // Faults leave enough time in which something happens.
+    assert!(answers > 150 * seeds && crashes > 2 * seeds && 2 * snapshots > seeds);
 }
 
 #[test]

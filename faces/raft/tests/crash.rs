@@ -393,7 +393,7 @@ async fn verify(node: &Node, machine: &SimVfs) -> std::result::Result<(), String
 /// Replays the log, as openraft does, purges, and appends.
 async fn go_on(node: &Node, store: &Store, found: &Logged, applied: u64) -> Result<()> {
     let replayed = found.last().min(node.committed.len() as u64);
-    let terms = found.entries.range(applied + 1..=replayed.max(applied));
+    let terms = found.entries.range(applied + 1..replayed.max(applied) + 1);
     apply(store, terms.map(|(index, term)| (*index, *term))).await?;
     let now = store.state.applied_index().unwrap_or(0);
     assert_eq!(now, replayed.max(applied), "replays without a gap");

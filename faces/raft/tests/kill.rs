@@ -13,6 +13,7 @@ use common::linearizable::{Kind, NEVER, Op, check, keep};
 use common::{Rng, number_from_env, put};
 use evendb_raft::machine::{Answer, Command, Compare, Condition};
 use http::Client;
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -182,6 +183,8 @@ impl World {
             }
             Ok(Some(other)) => panic!("{other:?}"),
             Ok(None) => Came::Refused,
+            // Nothing listens: nothing was asked.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => Came::Refused,
             Err(_) => Came::Unknown,
         }
     }
