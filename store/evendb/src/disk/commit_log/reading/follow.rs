@@ -35,9 +35,9 @@
 use crate::commit_log::append::CommitLog;
 use crate::commit_log::{LogPlant, Lsn};
 use crate::options::Writing;
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::sync::Arc;
 use evendb_base::wakers::{Due, Ticket, Wakers};
 use evendb_storage::Error;
 use std::task::{Poll, Waker};
