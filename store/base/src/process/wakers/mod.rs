@@ -11,6 +11,14 @@
 //! dropping it may do anything. So none of this is done under a lock, and a panic in it stays with
 //! the waker ([`wake`]).
 //!
+//! A finisher that cannot let go of its locks, because a caller of it holds more, leaves the wakers
+//! with those that are [`Due`]. A thread that holds none wakes them soon:
+//!
+//! ```text
+//!   holds locks --add--> Due --wake--> a call that ends, or a thread of the database between two
+//!                                      pieces of work
+//! ```
+//!
 //! A future that was dropped takes its waker out, so a list is never longer than the futures that
 //! live. One that was forgotten, or is not polled again, holds nobody up: its entry goes when its
 //! number is reached, and the result waits at its place.
@@ -19,6 +27,7 @@
 //! future and one finisher, and has a lock of its own, a leaf. Not here: which thread wakes.
 
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -27,6 +36,45 @@ pub fn wake(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         // Its message is on standard error by then.
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    }
+}
+
+/// Wakers that are due, left by threads that hold locks. Each is woken by the next call of
+/// [`wake`](Self::wake), of any thread; a thread that adds some sees to it that one follows.
+#[derive(Debug, Default)]
+pub struct Due {
+    /// Whether there are any. Written under the lock.
+    is_any: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Due {
+    /// Leaves wakers; none of them is run here.
+    pub fn add(&self, wakers: Vec<Waker>) {
+        if !wakers.is_empty() {
+            let mut due = self.wakers.lock();
+            due.extend(wakers);
+            self.is_any.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there are any. A thread that has added some, or was told of it by one that has,
+    /// does not miss them.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        // Relaxed: a thread sees its own stores, and what was told to it came by a lock.
+        self.is_any.load(Ordering::Relaxed)
+    }
+
+    /// Wakes them, and those that they leave. The caller holds no lock.
+    pub fn wake(&self) {
+        while self.is_any() {
+            let mut due = self.wakers.lock();
+            let taken = std::mem::take(&mut *due);
+            self.is_any.store(false, Ordering::Relaxed);
+            drop(due);
+            wake(taken);
+        }
     }
 }
 

@@ -104,8 +104,9 @@ impl Changes {
     /// The next change, or `Pending` after the task's waker was left where writers find it. After
     /// an error it gives `None`, as the iterator does.
     ///
-    /// A waker has to do no more than to schedule its task: it runs in a thread that writes, and a
-    /// call of the database within it may wait for that thread.
+    /// The waker runs at the end of the call that made the change, or in a thread of the database,
+    /// while the database holds no lock: it may call the database, all but
+    /// [`Db::close`](crate::Db::close).
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Change>>> {
         match self.failure {
             Some(_) => Poll::Ready(None),

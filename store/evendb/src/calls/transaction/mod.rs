@@ -465,15 +465,17 @@ impl Session {
 
     /// Writes everything, if no read has changed.
     pub(crate) fn commit(self, durability: Durability) -> Result<()> {
-        let core = &self.handle.engine.core;
+        let engine = &self.handle.clone().engine;
         fork::check()?;
         if self.writes.is_empty() {
-            return core.health.check_readable();
+            return engine.core.health.check_readable();
         }
         // Closing waits for the sync, too.
-        let _inside = core.health.enter_writable()?;
-        match self.commit_inside(durability, Patience::Waits)? {
-            Some(pending) => pending.wait(&self.handle.engine),
+        let _inside = engine.core.health.enter_writable()?;
+        // Dropped before the call ends: its locks go before any waker runs.
+        let session = self;
+        match session.commit_inside(durability, Patience::Waits)? {
+            Some(pending) => pending.wait(engine),
             None => unreachable!("it has waited"),
         }
     }

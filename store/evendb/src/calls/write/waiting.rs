@@ -122,6 +122,7 @@ impl Awaiting {
                 }
             },
         };
+        engine.core.health.call_ends();
         Poll::Ready(answer.map_err(|error| engine.core.health.latch(error.into())))
     }
 

@@ -366,6 +366,8 @@ fn poll_for_more(writing: Writing, plant: LogPlant, ends: bool) {
             log.wait_durable(end).unwrap();
         }
     }
+    // As a call does that ends.
+    log.due().wake();
     reading.join().unwrap();
     assert_eq!(log.counted_followers(), 0, "a reader stays counted");
 }
@@ -410,6 +412,7 @@ fn a_woken_task_ends() {
     };
     log.append(Version(1), &[b"payload"]).unwrap();
     log.wake_followers();
+    log.due().wake();
     ending.join().unwrap();
     reading.join().unwrap();
     assert_eq!(log.counted_followers(), 0, "a count is lost, or left");

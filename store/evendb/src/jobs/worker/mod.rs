@@ -263,6 +263,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
         engine.work.begin_closing();
         engine.work.end_pools();
         engine.wake_all();
+        engine.core.health.wake_due();
     };
     engine.core.health.close(wake, || end(engine))
 }

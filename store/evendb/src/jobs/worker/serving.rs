@@ -18,20 +18,23 @@
 
 use super::staff::LINGER;
 use crate::engine::Engine;
+use crate::engine::pool::{Handed, PoolJob};
 use crate::engine::staff::ThreadRole;
-use crate::engine::work::Work;
 use crate::error::{Error, Result};
-use evendb_base::wakers::{Ticket, wake};
+use crate::sync::{Arc, Weak};
+use evendb_base::wakers::{Due, Ticket, wake};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Does the jobs of a pool, and goes after there was none for a while.
-pub(super) fn empty_pool(work: &Work, role: ThreadRole) {
+pub(super) fn empty_pool(engine: &Engine, role: ThreadRole) {
+    let work = &engine.work;
     let pool = work.pool(role);
     loop {
         while let Some(job) = pool.take(LINGER) {
             work.turn_begins();
             job.run();
+            engine.core.health.wake_due();
             // Before the job is dropped: it may be the last that keeps the database open.
             pool.done();
         }
@@ -76,6 +79,42 @@ pub(super) fn wake_left(engine: &Engine) {
     drop(futures);
     drop(completed);
     wake(woken);
+    engine.core.health.wake_due();
+}
+
+/// Wakes what is due of feeds, in a reader: a waker may wait for a checkpoint, which upkeep makes.
+struct WakesDue(Arc<Due>);
+
+impl PoolJob for WakesDue {
+    fn run(&self) {
+        self.0.wake();
+    }
+
+    fn refuse(&self) {
+        self.0.wake();
+    }
+}
+
+/// Upkeep's part in waking feeds: what checkpoints, jobs and failures left.
+#[derive(Default)]
+pub(super) struct Waking(Weak<WakesDue>);
+
+impl Waking {
+    /// Has what is due woken, if anything is. The caller holds no lock.
+    pub(super) fn tend(&mut self, engine: &Engine) {
+        let health = &engine.core.health;
+        let Some(due) = health.due() else { return };
+        if self.0.strong_count() > 0 {
+            // A reader is about to, or is in a waker; the next turn looks again.
+            return;
+        }
+        let job = Arc::new(WakesDue(due.clone()));
+        self.0 = Arc::downgrade(&job);
+        match engine.work.hand_over(ThreadRole::Reader, job) {
+            Handed::Queued(_) => {}
+            Handed::NoThread | Handed::Closed => health.wake_due(),
+        }
+    }
 }
 
 /// Wakes futures that wait for a checkpoint, until none has waited for this time. Returns at once

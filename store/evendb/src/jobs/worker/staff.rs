@@ -104,7 +104,7 @@ fn perform(role: ThreadRole, engine: &Engine) {
         ThreadRole::Reaper | ThreadRole::Log | ThreadRole::Stats | ThreadRole::Heat => {
             help(role, engine);
         }
-        ThreadRole::Reader | ThreadRole::Writer => serving::empty_pool(&engine.work, role),
+        ThreadRole::Reader | ThreadRole::Writer => serving::empty_pool(engine, role),
         ThreadRole::Syncer => serving::attend(engine),
     }
 }

@@ -20,6 +20,7 @@
 //! [`Work::stir`]: super::Work::stir
 //! [`Work::stir_gently`]: super::Work::stir_gently
 
+use super::serving::Waking;
 use super::staff::Reaping;
 use crate::engine::Engine;
 use crate::engine::staff::ThreadRole;
@@ -61,6 +62,7 @@ struct Upkeep {
     quiet: u32,
     /// The reaper's work, which upkeep does where no thread can be started.
     reaping: Reaping,
+    waking: Waking,
 }
 
 /// The requests of other threads.
@@ -161,16 +163,21 @@ impl Upkeep {
             last_active: now,
             quiet: 0,
             reaping: Reaping::new(),
+            waking: Waking::default(),
         }
     }
 
     /// One turn.
     fn turn(&mut self, engine: &Engine, wanted: &Wanted) {
         engine.work.turn_begins();
-        if engine.core.health.failure().is_some() {
-            self.give_up(engine);
-            return;
+        match engine.core.health.failure() {
+            Some(_) => self.give_up(engine),
+            None => self.look(engine, wanted),
         }
+        self.waking.tend(engine);
+    }
+
+    fn look(&mut self, engine: &Engine, wanted: &Wanted) {
         log_room::grow_log_ahead(engine);
         self.checkpoint_if_due(engine, wanted);
         if engine.core.admission.is_waited_for() {
@@ -292,7 +299,7 @@ impl Upkeep {
     /// rarer; one of them must have seen the last calls.
     fn may_rest(&self, engine: &Engine) -> bool {
         if engine.core.health.failure().is_some() {
-            return self.quiet >= QUIET_ROUNDS;
+            return self.quiet >= QUIET_ROUNDS && engine.core.health.due().is_none();
         }
         self.quiet >= QUIET_ROUNDS
             && self.last_memory_round > self.last_active
@@ -361,6 +368,7 @@ fn activity(engine: &Engine) -> u64 {
 /// Whether there is work that the next rounds have to look after.
 fn owes_upkeep(engine: &Engine) -> bool {
     engine.work.is_busy()
+        || engine.core.health.due().is_some()
         || engine.disk.full_disk.is_owed()
         || engine.core.admission.is_waited_for()
 }

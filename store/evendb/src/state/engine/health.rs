@@ -7,6 +7,10 @@
 //! does; closing shuts the gate and waits for the calls that are inside. Calls that RAM alone
 //! answers use [`Health::check_readable`].
 //!
+//! **Wakers.** A call that ends wakes the tasks that it, or another thread, found under locks to be
+//! able to go on ([`Due`]): in calls, the result of `enter` is declared before every lock, and so it
+//! is dropped after them.
+//!
 //! Thread safety: any thread. Not here: other reasons to refuse a call (no room, a dropped
 //! keyspace), and what a failure wakes ([`Health::when_failed`] gets that).
 
@@ -14,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, OnceLock};
 use crate::{fork, trace};
 use evendb_base::gate::{Gate, Held, Inside, Mark};
+use evendb_base::wakers::Due;
 use std::path::{Path, PathBuf};
 
 type Wake = Box<dyn Fn(&Error) + Send + Sync>;
@@ -27,6 +32,27 @@ pub(crate) struct Health {
     /// Wakes every waiting thread. It is not a lock of the seam: it is set before a second thread
     /// can see it.
     wake: std::sync::OnceLock<Wake>,
+    /// The wakers of feeds that are due; set, where there is a log, as `wake` is.
+    due: std::sync::OnceLock<Arc<Due>>,
+}
+
+/// A call that is under way. When this is dropped, it has left, and holds no lock.
+#[must_use = "the call has left when this is dropped"]
+pub(crate) struct Entered<'h> {
+    _inside: Inside<'h>,
+    /// Dropped second.
+    _ends: Ends<'h>,
+}
+
+struct Ends<'h>(&'h Health);
+
+impl Drop for Ends<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.due().is_some() {
+            self.0.call_ends();
+        }
+    }
 }
 
 impl Health {
@@ -38,6 +64,37 @@ impl Health {
             failure: OnceLock::new(),
             gate: Arc::default(),
             wake: std::sync::OnceLock::new(),
+            due: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// The wakers that calls wake when they end. Only the first call counts.
+    pub(crate) fn set_due(&self, due: Arc<Due>) {
+        let _ = self.due.set(due);
+    }
+
+    /// The wakers that are due, if there are any.
+    #[inline]
+    pub(crate) fn due(&self) -> Option<&Arc<Due>> {
+        self.due.get().filter(|due| due.is_any())
+    }
+
+    /// Wakes what is due. The caller holds no lock.
+    pub(crate) fn wake_due(&self) {
+        if let Some(due) = self.due() {
+            // A waker may drop the last handle. This thread counts as inside, so that another
+            // one closes the database.
+            let _own = self.mark();
+            due.wake();
+        }
+    }
+
+    /// The end of a call, or of a poll. Within another call, that one wakes, and a thread of the
+    /// database wakes between two pieces of its work: either may hold locks here.
+    #[cold]
+    pub(crate) fn call_ends(&self) {
+        if !fork::is_child() && !self.is_inside() {
+            self.wake_due();
         }
     }
 
@@ -57,13 +114,16 @@ impl Health {
     /// A call that is inside finishes, or gives up with `Closed` if it would take long
     /// ([`Health::check_readable`]).
     #[inline]
-    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+    pub(crate) fn enter(&self) -> Result<Entered<'_>> {
         fork::check()?;
-        self.gate.enter()
+        Ok(Entered {
+            _inside: self.gate.enter()?,
+            _ends: Ends(self),
+        })
     }
 
     /// Like [`Health::enter`], for a call that writes.
-    pub(crate) fn enter_writable(&self) -> Result<Inside<'_>> {
+    pub(crate) fn enter_writable(&self) -> Result<Entered<'_>> {
         let inside = self.enter()?;
         self.check_writable()?;
         Ok(inside)

@@ -90,6 +90,9 @@ impl Engine {
     /// threads.
     pub(crate) fn share(self) -> Arc<Engine> {
         let engine = Arc::new(self);
+        if let Some(log) = &engine.log.commit_log {
+            engine.core.health.set_due(log.due().clone());
+        }
         let weak = Arc::downgrade(&engine);
         engine.core.health.when_failed(move |cause| {
             // While a thread waits, a handle exists.
@@ -110,7 +113,8 @@ impl Engine {
         self.wake_all();
     }
 
-    /// Wakes every waiting thread, which then finds that the database has failed or is closed.
+    /// Wakes every waiting thread, which then finds that the database has failed or is closed; the
+    /// wakers of feeds are due. The caller may hold locks.
     pub(crate) fn wake_all(&self) {
         self.flow.wake_all();
         self.work.wake_all();

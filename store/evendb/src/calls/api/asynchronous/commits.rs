@@ -168,8 +168,12 @@ impl CommitFuture {
     }
 
     /// The first poll: fixes the place of the commit.
-    fn start(mut commit: Commit) -> Result<Stage> {
+    fn start(commit: Commit) -> Result<Stage> {
         fork::check()?;
+        let handle = commit.handle.clone();
+        // It ends behind the commit, so that a transaction's locks go before any waker runs.
+        let _inside = handle.engine.core.health.enter();
+        let mut commit = commit;
         commit.begin();
         let work = &commit.handle.engine.work;
         let patience = match work.may_have_threads() {
@@ -183,12 +187,12 @@ impl CommitFuture {
         if let Some(happened) = attempted {
             return happened.map(Stage::Happened);
         }
-        let handle = commit.handle.clone();
+        let own = handle.clone();
         let write = move || {
             let happened = commit.attempt(Patience::Waits);
             happened.expect("it has waited")
         };
-        Ok(Stage::Queued(Job::new(handle, ThreadRole::Writer, write)))
+        Ok(Stage::Queued(Job::new(own, ThreadRole::Writer, write)))
     }
 }
 

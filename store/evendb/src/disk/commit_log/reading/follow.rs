@@ -17,8 +17,13 @@
 //! that. If the other thread comes to the gate first, its move comes before the look; else it finds
 //! the waker. A wake-up is for all: it takes every waker, so a task that was woken and then dropped
 //! keeps no other task asleep. Each waker at the gate is counted once; who takes it from the gate
-//! takes back its count. Wakers run, and are dropped, while no lock of this file is held: they are
-//! code of the application, which may drop a reader.
+//! takes back its count.
+//!
+//! Wakers are code of the application, which may call the database or drop a reader. Whoever moves
+//! head or durable, or notes a failure, may hold latches or the mutex of checkpoints. So
+//! [`CommitLog::wake_followers`] wakes threads, and only leaves the wakers of tasks with those that
+//! are due ([`Due`]); they run when that thread's call ends (`engine/health.rs`), or in a thread of
+//! the database between two pieces of its work. They are dropped while no lock is held, too.
 //!
 //! From the first reader on, gathered records that a checkpoint makes durable are not forgotten
 //! ([`CommitLog::keep_for_readers`]): they go to the file all the same, with the next group or by
@@ -30,9 +35,10 @@
 use crate::commit_log::append::CommitLog;
 use crate::commit_log::{LogPlant, Lsn};
 use crate::options::Writing;
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
-use evendb_base::wakers::{Ticket, Wakers, wake};
+use evendb_base::wakers::{Due, Ticket, Wakers};
 use evendb_storage::Error;
 use std::task::{Poll, Waker};
 use std::time::Instant;
@@ -45,6 +51,8 @@ pub(crate) struct Followers {
     /// The tasks that wait.
     gate: Mutex<Wakers>,
     more: Condvar,
+    /// The wakers of tasks that may go on.
+    due: Arc<Due>,
     /// Whether gathered records are kept for readers. Relaxed: a reader that comes late finds less.
     keeps: AtomicBool,
     /// If records are gathered, the end of what the file has. Raised AcqRel under the sync mutex,
@@ -58,6 +66,7 @@ impl Followers {
             waiting: AtomicUsize::new(0),
             gate: Mutex::default(),
             more: Condvar::new(),
+            due: Arc::default(),
             keeps: AtomicBool::new(false),
             written: AtomicU64::new(start.0),
         }
@@ -231,8 +240,8 @@ impl CommitLog {
         (self.followers.waiting).fetch_sub(readers, Ordering::Relaxed);
     }
 
-    /// Wakes readers, if any waits. The caller has appended a record that is visible now, or has
-    /// raised `durable`.
+    /// Wakes threads that wait, and leaves the wakers of tasks with those that are due. The caller
+    /// has appended a record that is visible now, or has raised `durable`; it may hold locks.
     #[inline]
     pub(crate) fn wake_followers(&self) {
         // Relaxed: the module says which lock orders it.
@@ -241,15 +250,19 @@ impl CommitLog {
         }
     }
 
-    /// Wakes readers, whether or not it is known that one waits.
+    /// As [`wake_followers`](Self::wake_followers), whether or not it is known that one waits.
     #[cold]
     pub(crate) fn wake_all_followers(&self) {
         // A thread that found nothing new under the gate is waiting by now.
         let wakers = self.followers.gate.lock().take_all();
         self.followers.more.notify_all();
         self.end_waiting(wakers.len());
-        // A waker that panics harms neither the write that has been made nor other tasks.
-        wake(wakers);
+        self.followers.due.add(wakers);
+    }
+
+    /// The wakers of tasks that may go on.
+    pub(crate) fn due(&self) -> &Arc<Due> {
+        &self.followers.due
     }
 
     /// The number of counted readers.

@@ -142,6 +142,7 @@ impl CommitLog {
             state.leader_attends = true;
             drop(state);
             self.lead();
+            self.due().wake();
             state = self.syncing.state.lock();
         }
         // Under the lock under which it found that none waits: a future that comes now calls.

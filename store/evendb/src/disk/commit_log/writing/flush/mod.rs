@@ -384,7 +384,6 @@ impl CommitLog {
         if has_ended {
             self.syncing.rested.notify_all();
         }
-        // Last, because wakers of tasks are code of the application.
         self.wake_followers();
     }
 
