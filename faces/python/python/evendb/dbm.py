@@ -22,7 +22,8 @@ What differs from the standard modules:
   ``open(..., durability="sync")`` makes each write wait.
 * One process at a time has the database open, also for reading; the others get ``error``. The
   flag ``"beside"`` reads while another process writes, and sees the last checkpoint of that
-  process. A handle that a forked child inherits raises ``error`` there.
+  process. A child that is forked while a database is open gets ``error`` from every handle, and can
+  open none; it begins a program anew (``exec``, multiprocessing's "spawn").
 * A file of another kind is never changed. Only an empty file is replaced, by the flag ``"n"``.
 
 Keys and values may be bytes-like, ``str`` (encoded as UTF-8), ``int`` or ``float`` (their text, as

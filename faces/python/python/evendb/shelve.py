@@ -118,8 +118,7 @@ class Shelf(MutableMapping[str, Any]):
         self.cache: Any = {}
         self.keyencoding = keyencoding
         self.writeback = writeback
-        if writeback:
-            _written_back_at_exit[id(self)] = self
+        _shelves[id(self)] = self
 
     def _key(self, key: Any) -> bytes:
         if not isinstance(key, str):
@@ -313,11 +312,11 @@ def open(filename: Any, flag: str = "c", protocol: int | None = None, writeback:
                            deserializer=deserializer, **options)
 
 
-_written_back_at_exit: weakref.WeakValueDictionary[int, Shelf] = weakref.WeakValueDictionary()
+_shelves: weakref.WeakValueDictionary[int, Shelf] = weakref.WeakValueDictionary()
 
 
 def _write_back_at_exit() -> None:
-    for shelf in list(_written_back_at_exit.values()):
+    for shelf in list(_shelves.values()):
         if shelf._process != os.getpid():
             continue
         try:
@@ -326,4 +325,13 @@ def _write_back_at_exit() -> None:
             pass
 
 
+def _unlock_in_child() -> None:
+    # A thread that is not in the child may have held the lock at the fork. The child can do nothing
+    # with the database; it gets the error of the database, and does not wait for that thread.
+    for shelf in list(_shelves.values()):
+        shelf._lock = threading.RLock()
+
+
 atexit.register(_write_back_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_in_child)

@@ -1,11 +1,4 @@
-"""What the checkpointer, the store and the cache share: the form of keys and of values.
-
-A key is a list of texts, each with an end mark. No two lists have the same bytes, and a list that
-begins with another list has bytes that begin with its bytes:
-
-    key_of("a/b")     61 2f 62 00 01
-    key_of("a", "b")  61 00 01 62 00 01         begins with key_of("a")
-"""
+"""What the checkpointer, the store and the cache share."""
 
 from __future__ import annotations
 
@@ -32,16 +25,6 @@ class DataSerializer(JsonPlusSerializer):
         if data[0] not in ("null", "bytes", "bytearray", "msgpack"):
             raise ValueError(f"a record of the form {data[0]!r} is not read")
         return super().loads_typed(data)
-
-
-def key_of(*parts: Any) -> bytes:
-    """Texts, each with an end mark, as docs/keys.md has them: no two lists have the same bytes."""
-    return b"".join(str(part).encode("utf-8").replace(b"\0", b"\0\xff") + b"\0\x01"
-                    for part in parts)
-
-
-def parts_of(key: bytes) -> list[str]:
-    return [part.replace(b"\0\xff", b"\0").decode("utf-8") for part in key.split(b"\0\x01")[:-1]]
 
 
 def config_of(thread: str, ns: str, checkpoint_id: str) -> RunnableConfig:

@@ -25,15 +25,8 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 import evendb
-from evendb.langgraph._records import (
-    RETRIES,
-    DataSerializer,
-    Deleted,
-    config_of,
-    delete_all,
-    key_of,
-    parts_of,
-)
+from evendb._texts import key_of, parts_of
+from evendb.langgraph._records import RETRIES, DataSerializer, Deleted, config_of, delete_all
 
 _DELETIONS_ARE_KEPT = 86_400.0
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -34,7 +34,8 @@ from langgraph.store.base import (
 )
 
 import evendb
-from evendb.langgraph._records import RETRIES, DataSerializer, delete_all, key_of, parts_of
+from evendb._texts import key_of, parts_of
+from evendb.langgraph._records import RETRIES, DataSerializer
 
 
 def _under(namespace: Iterable[str]) -> bytes:
