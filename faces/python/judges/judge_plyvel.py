@@ -5,6 +5,7 @@
 The tests are those of the package's source on PyPI.
 """
 
+import os
 import sys
 
 import pytest
@@ -24,7 +25,7 @@ def main() -> int:
     sys.path.insert(0, str(JUDGES / "shims"))
     tests = sdist("plyvel", VERSION) / "test" / "test_plyvel.py"
     judge = Judge(f"plyvel {VERSION}", UNABLE)
-    pytest.main(["-p", "no:cacheprovider", "-p", "no:terminal", "--noconftest",
+    pytest.main(["-p", "no:cacheprovider", "-p", "no:terminal", "--noconftest", "-c", os.devnull,
                  "--import-mode=importlib", "--rootdir", str(tests.parent),
                  "-W", "error::pytest.PytestUnhandledThreadExceptionWarning", str(tests)],
                 plugins=[PytestRecorder(judge)])
