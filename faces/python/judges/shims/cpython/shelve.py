@@ -1,0 +1,12 @@
+"""`evendb.shelve` under the name of the standard module, for CPython's tests."""
+
+from evendb.shelve import (  # noqa: F401
+    BsdDbShelf,
+    DbfilenameShelf,
+    Shelf,
+    _ClosedDict,
+)
+
+
+def open(filename, flag="c", protocol=None, writeback=False):  # noqa: A001
+    return DbfilenameShelf(filename, flag, protocol, writeback)

@@ -1,0 +1,103 @@
+//! Options by name: values of Python as the texts that the engine takes (docs/options.md).
+
+use super::error::OrRaise;
+use evendb::{KeyspaceOptions, OptionInfo, Options};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple};
+
+/// The text of one value.
+fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if value.is_none() {
+        return Ok("none".to_owned());
+    }
+    if let Ok(switch) = value.cast::<PyBool>() {
+        return Ok(if switch.is_true() { "on" } else { "off" }.to_owned());
+    }
+    if value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+    {
+        return Ok(value.str()?.to_string());
+    }
+    if let Ok(pair) = value.cast::<PyTuple>() {
+        let texts: PyResult<Vec<_>> = pair.iter().map(|each| text_of(name, &each)).collect();
+        return Ok(texts?.join(","));
+    }
+    let kind = value.get_type().name()?;
+    let message = format!("{name} must be a str, int, float, bool or None, not {kind}");
+    Err(PyTypeError::new_err(message))
+}
+
+/// The engine's name of an option: `guards.` may be written `guards_`.
+fn name_of(name: &str) -> String {
+    match name.strip_prefix("guards_") {
+        Some(rest) => format!("guards.{rest}"),
+        None => name.to_owned(),
+    }
+}
+
+fn known(table: &[OptionInfo], name: &str) -> bool {
+    table.iter().any(|row| row.name() == name)
+}
+
+/// Sets what a call was given; an unknown name is a `TypeError`, as for any keyword.
+pub(crate) fn of_database(
+    py: Python<'_>,
+    mut options: Options,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Options> {
+    for (name, value) in given.into_iter().flatten() {
+        let name = name_of(&name.extract::<String>()?);
+        let set = options.set(&name, &text_of(&name, &value)?);
+        options = match known(Options::table(), &name) {
+            true => set.or_raise(py)?,
+            false => set.map_err(|error| PyTypeError::new_err(error.to_string()))?,
+        };
+    }
+    Ok(options)
+}
+
+/// [`of_database`] for a keyspace.
+pub(crate) fn of_keyspace(
+    py: Python<'_>,
+    mut options: KeyspaceOptions,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<KeyspaceOptions> {
+    for (name, value) in given.into_iter().flatten() {
+        let name = name.extract::<String>()?;
+        let set = options.set(&name, &text_of(&name, &value)?);
+        options = match known(KeyspaceOptions::table(), &name) {
+            true => set.or_raise(py)?,
+            false => set.map_err(|error| PyTypeError::new_err(error.to_string()))?,
+        };
+    }
+    Ok(options)
+}
+
+/// One option, if it was given.
+pub(crate) fn one(
+    py: Python<'_>,
+    options: KeyspaceOptions,
+    name: &str,
+    value: Option<&Bound<'_, PyAny>>,
+) -> PyResult<KeyspaceOptions> {
+    match value {
+        Some(value) if !value.is_none() => options.set(name, &text_of(name, value)?).or_raise(py),
+        _ => Ok(options),
+    }
+}
+
+/// The options of `table` as dictionaries, for `evendb.options()`.
+pub(crate) fn table_of<'py>(py: Python<'py>, table: &[OptionInfo]) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    for row in table {
+        let about = PyDict::new(py);
+        about.set_item("takes", row.takes())?;
+        about.set_item("default", row.default_text())?;
+        about.set_item("texts", row.limits())?;
+        about.set_item("about", row.about())?;
+        all.set_item(row.name(), about)?;
+    }
+    Ok(all)
+}

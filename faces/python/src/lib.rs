@@ -1,0 +1,47 @@
+//! EvenDB's extension module for Python, `evendb._evendb`. The package `evendb` beside it is what
+//! programs import; its stubs are the contract.
+//!
+//! ```text
+//! Reader                 a mapping that is read         calls/reader.rs
+//!   Keyspace             ... and written                calls/keyspace.rs
+//!     Database           ... and what concerns all      calls/database.rs
+//!   Snapshot             one moment                     calls/snapshot.rs
+//!   Transaction          as one, or not at all          calls/transaction.rs
+//! Batch, Records, RecordIterator                        calls/
+//! ```
+//! Rules that hold everywhere:
+//! * Every class is frozen: there is no borrowing at run time, and so no "Already borrowed". What
+//!   changes lies in a [`slot`](border::slot), whose lock is never held while Python is called.
+//! * The interpreter is let go around everything that may wait, and once per chunk of records.
+//! * Arguments are taken before that; a buffer that could change is copied ([`border::bytes`]).
+//! * A forked child gets `ForkError` from every call, before any lock, and lets handles go without
+//!   touching anything ([`border::held`]).
+//! * A panic of the engine becomes a `PanicException`; nothing unwinds through Python.
+
+mod border;
+mod calls;
+mod opening;
+mod setup;
+
+use pyo3::prelude::*;
+
+/// The compiled half of the package `evendb`.
+#[pymodule(gil_used = false)]
+fn _evendb(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    border::error::add_classes(module)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<calls::reader::Reader>()?;
+    module.add_class::<calls::keyspace::Keyspace>()?;
+    module.add_class::<calls::database::Database>()?;
+    module.add_class::<calls::snapshot::Snapshot>()?;
+    module.add_class::<calls::transaction::Transaction>()?;
+    module.add_class::<calls::transaction::SavepointHandle>()?;
+    module.add_class::<calls::batch::Batch>()?;
+    module.add_class::<calls::records::Records>()?;
+    module.add_class::<calls::records::RecordIterator>()?;
+    module.add_class::<calls::value::ValueBuffer>()?;
+    module.add_function(wrap_pyfunction!(calls::database::open, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::database::options, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::database::destroy, module)?)?;
+    Ok(())
+}

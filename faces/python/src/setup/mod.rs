@@ -1,0 +1,3 @@
+//! What a keyspace is given: functions of Python that the engine calls.
+
+pub(crate) mod merge;

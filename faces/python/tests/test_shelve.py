@@ -1,0 +1,256 @@
+"""What `evendb.shelve` promises beyond CPython's own tests, which judges/judge_cpython.py runs.
+
+EVENDB_PYTHON_KILLS (default 5) is how often a writer is killed in the middle, EVENDB_PYTHON_FORKS
+(default 20) how often a process forks while its threads write; 500 in the campaign.
+"""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import evendb
+import evendb.dbm
+import evendb.shelve
+import pytest
+from test_dbm import run
+
+FORKS = int(os.environ.get("EVENDB_PYTHON_FORKS", "20"))
+KILLS = int(os.environ.get("EVENDB_PYTHON_KILLS", "5"))
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "shelf"
+
+
+def threads(count, work):
+    failures = []
+
+    def guarded(number):
+        try:
+            work(number)
+        except BaseException as failure:
+            failures.append(failure)
+
+    all_of_them = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
+    [thread.start() for thread in all_of_them]
+    [thread.join() for thread in all_of_them]
+    assert not failures
+
+
+def test_objects(file):
+    value = {"list": [1, 2.5, None], "set": {1, 2}, "when": (1, b"x")}
+    with evendb.shelve.open(file) as shelf:
+        shelf["\u00e9"] = value
+        shelf["a"] = None
+        assert shelf["\u00e9"] == value and shelf["\u00e9"] is not value
+        assert (shelf.get("a", 5), shelf.get("b", 5)) == (None, 5)
+        assert list(shelf.items()) == [("a", None), ("\u00e9", value)]
+        assert list(shelf.values()) == [None, value]
+        with pytest.raises(TypeError, match="must be str, not bytes"):
+            shelf[b"a"] = 1
+    with evendb.dbm.open(file) as raw:
+        assert pickle.loads(raw["\u00e9"]) == value
+
+
+def test_serializers(file):
+    with evendb.shelve.open(file, serializer="json") as shelf:
+        shelf["a"] = {"b": [1, None, "\u00e9"]}
+        assert shelf["a"] == {"b": [1, None, "\u00e9"]}
+        with pytest.raises(TypeError):
+            shelf["b"] = object()
+        assert list(shelf) == ["a"]
+    with evendb.dbm.open(file) as raw:
+        assert json.loads(raw["a"]) == {"b": [1, None, "\u00e9"]}
+    mine = {"serializer": lambda value, protocol: f"{protocol}{value}".encode(),
+            "deserializer": bytes.decode}
+    with evendb.shelve.open(file, "n", 3, **mine) as shelf:
+        shelf["a"] = "x"
+        assert shelf["a"] == "3x"
+    for wrong in ({"serializer": repr}, {"deserializer": repr}, {"serializer": "yaml"},
+                  {"serializer": "json", "deserializer": repr}):
+        with pytest.raises(evendb.shelve.ShelveError):
+            evendb.shelve.open(file, **wrong)
+    evendb.shelve.open(file, "n").close()
+
+
+def test_no_pickle_is_read_by_another_serializer(file):
+    class Bomb:
+        def __reduce__(self):
+            return os._exit, (9,)
+
+    with evendb.dbm.open(file, "c") as raw:
+        raw["a"] = pickle.dumps(Bomb())
+    with evendb.shelve.open(file, serializer="json") as shelf, pytest.raises(ValueError):
+        shelf["a"]
+
+
+def test_writeback(file):
+    with evendb.shelve.open(file, writeback=True) as shelf:
+        shelf["a"] = [1]
+        shelf["a"].append(2)
+        shelf.setdefault("b", []).append(3)
+        shelf.setdefault("b", []).append(4)
+        for _, value in shelf.items():
+            value.append(5)
+        del shelf["a"]
+        shelf.sync()
+        shelf["b"].append(6)
+        assert dict(shelf) == {"b": [3, 4, 5, 6]}
+    with evendb.shelve.open(file) as shelf:
+        assert dict(shelf) == {"b": [3, 4, 5, 6]}
+
+
+def test_61_entries_in_memory_are_written_at_exit_and_lost_by_a_kill(file):
+    program = """
+        import os, signal, sys, evendb.shelve
+        shelf = evendb.shelve.open(sys.argv[1], writeback=True)
+        shelf["a"] = []
+        shelf["a"].append(1)
+        keep = [shelf]
+        keep.append(keep)
+        if sys.argv[2] == "exit":
+            sys.exit(3)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    run(program, file, "kill", status=-signal.SIGKILL)
+    with evendb.shelve.open(file) as shelf:
+        assert shelf["a"] == []
+    run(program, file, "exit", status=3)
+    with evendb.shelve.open(file) as shelf:
+        assert shelf["a"] == [1]
+
+
+def test_61_failed_openings_are_silent(file):
+    assert run("""
+        import gc, sys, evendb.dbm, evendb.shelve
+        for flag in ("r", "w", "x"):
+            try:
+                evendb.shelve.open(sys.argv[1], flag)
+            except (evendb.dbm.error, ValueError) as error:
+                print(type(error).__name__)
+        gc.collect()
+        """, file).split() == ["error", "error", "ValueError"]
+    assert not file.exists()
+
+
+def test_moves(file):
+    with evendb.shelve.open(file) as shelf:
+        with pytest.raises(KeyError):
+            shelf.first()
+        shelf.update({"b": 1, "d": [2], "f": 3})
+        assert (shelf.first(), shelf.next(), shelf.next()) == (("b", 1), ("d", [2]), ("f", 3))
+        assert (shelf.previous(), shelf.last()) == (("d", [2]), ("f", 3))
+        assert shelf.set_location("c") == ("d", [2])
+
+
+def test_a_shelf_over_a_keyspace(file):
+    with evendb.open(file) as db:
+        users = evendb.shelve.Shelf(db.keyspace("users"))
+        users["ann"] = {"age": 42}
+        users.sync()
+        assert dict(users) == {"ann": {"age": 42}} and not db
+        users.clear()
+        assert not users
+
+
+def test_closed(file):
+    shelf = evendb.shelve.open(file)
+    shelf["a"] = 1
+    shelf.close()
+    shelf.close()
+    for act in (lambda: shelf["a"], lambda: len(shelf), lambda: "a" in shelf, lambda: list(shelf),
+                lambda: list(shelf.items()), lambda: shelf.get("a"), lambda: bool(shelf),
+                lambda: shelf.setdefault("a", 1)):
+        with pytest.raises(ValueError, match="closed"):
+            act()
+
+
+@pytest.mark.parametrize("writeback", [False, True])
+def test_4_threads(file, writeback):
+    with evendb.shelve.open(file, writeback=writeback) as shelf:
+        got = [dict() for _ in range(16)]
+
+        def work(number):
+            for key in map(str, range(60)):
+                got[number][key] = shelf.setdefault(key, [number])
+                shelf[f"{number}/{key}"] = key
+                assert shelf[f"{number}/{key}"] == key
+                if number == 0 and key.endswith("5"):
+                    shelf.sync()
+                if number == 1 and key.endswith("5"):
+                    assert all(value is not None for value in shelf.values())
+                assert shelf.pop(f"{number}/{key}") == key
+
+        threads(16, work)
+        assert all(one == got[0] for one in got)
+        assert dict(shelf) == got[0]
+
+
+def test_23_a_child_that_is_forked_while_a_thread_writes_does_not_hang(file):
+    other = file.parent / "other"
+    run("""
+        import os, sys, threading, evendb.dbm, evendb.shelve
+        shelf = evendb.shelve.open(sys.argv[1], writeback=True)
+        stop = threading.Event()
+        def write():
+            while not stop.is_set():
+                shelf["a"] = list(range(50))
+                shelf.sync()
+        threads = [threading.Thread(target=write) for _ in range(2)]
+        [thread.start() for thread in threads]
+        for turn in range(int(sys.argv[3])):
+            child = os.fork()
+            if child == 0:
+                try:
+                    shelf["a"] = 1
+                    os._exit(1)
+                except evendb.dbm.error:
+                    pass
+                try:
+                    evendb.shelve.open(sys.argv[2], "n")
+                    os._exit(2)
+                except evendb.dbm.error:
+                    pass
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        stop.set()
+        [thread.join() for thread in threads]
+        """, file, other, FORKS)
+    with evendb.shelve.open(file) as shelf:
+        assert shelf["a"] == list(range(50))
+
+
+WRITER = """
+import sys, evendb.shelve
+shelf = evendb.shelve.open(sys.argv[1])
+number = len(shelf)
+while True:
+    shelf[f"{number:09}"] = [number] * 20
+    number += 1
+    if number % 10 == 0:
+        shelf.sync()
+    print(number, flush=True)
+"""
+
+
+def test_56_a_writer_is_killed_in_the_middle(file):
+    """Each record of which the writer has said that it is written is there, and is whole."""
+    for turn in range(KILLS):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file)],
+                                  stdout=subprocess.PIPE, text=True)
+        for _ in range(1 + turn * 7 % 60):
+            said = int(writer.stdout.readline())
+        writer.kill()
+        rest = writer.stdout.read().split()
+        writer.wait()
+        writer.stdout.close()
+        said = int(rest[-1]) if rest else said
+        with evendb.shelve.open(file) as shelf:
+            records = dict(shelf)
+        assert len(records) >= said
+        assert records == {f"{number:09}": [number] * 20 for number in range(len(records))}
