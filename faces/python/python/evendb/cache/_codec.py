@@ -2,12 +2,12 @@
 
 A KEY is bytes whose first byte says its kind, so that keys sort by kind and then by value:
 
-    0x10  int of 64 bits      8 bytes, big endian, sign bit flipped
+    0x0f  int of 64 bits, negative; 0x10  one that is not:  8 bytes, big endian
     0x11  float               8 bytes, big endian, in the order of numbers
     0x20  str                 UTF-8 (a lone surrogate has its three bytes)
     0x30  bytes               as they are
     0x40  anything else       one letter, and then
-              T  a tuple of str, int, float, bool and None: its JSON array
+              T  a tuple of str, int, bool, None and finite floats: as `ascii` writes it
               J  None, bool, other ints, tuples, lists, dicts: typed JSON
               P  a pickle (only with codec="pickle")
     0x60  long key            SHA-256 of the key's bytes; the record has the whole key
@@ -24,7 +24,9 @@ stored. A pickle is read only by a codec that was asked for by name. Functions h
 and may be called by many threads.
 """
 
+import ast
 import json
+import math
 import pickle
 from struct import Struct
 
@@ -42,10 +44,14 @@ INT_LIMIT = 1 << 63
 JSON_INT_BITS = 4_000
 
 _U64 = Struct(">Q")
+_I64 = Struct(">q")
 _F64 = Struct(">d")
+_KIND_U64 = Struct(">BQ")
+_KIND_I64 = Struct(">Bq")
 _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
 
+_scan_json = json.JSONDecoder().scan_once
 _encode_json = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), check_circular=False
 ).encode
@@ -183,30 +189,51 @@ def _unknown_form(_payload):
     raise CodecError("a value of an unknown form, of a newer version perhaps")
 
 
+def _text(data):
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "surrogatepass")
+
+
+def _json(data):
+    text = _text(data)
+    value, end = _scan_json(text, 0)
+    if end != len(text):
+        raise ValueError("more than one JSON value")
+    return value
+
+
 # What decodes the payload of a form. Pickles are refused here; see `Disk.decode`.
 DECODERS = [_unknown_form] * 16
 DECODERS[FORM_BYTES] = DECODERS[FORM_BINARY] = bytes
-DECODERS[FORM_STR] = DECODERS[FORM_TEXT] = lambda data: str(data, "utf-8", "surrogatepass")
+DECODERS[FORM_STR] = DECODERS[FORM_TEXT] = _text
 DECODERS[FORM_INT] = lambda data: int.from_bytes(data, "little", signed=True)
 DECODERS[FORM_FLOAT] = lambda data: _F64.unpack(data)[0]
 DECODERS[FORM_NONE] = lambda data: None
 DECODERS[FORM_TRUE] = lambda data: True
 DECODERS[FORM_FALSE] = lambda data: False
 DECODERS[FORM_PICKLE] = _refuse_pickle
-DECODERS[FORM_JSON] = lambda data: json.loads(str(data, "utf-8", "surrogatepass"))
+DECODERS[FORM_JSON] = _json
 DECODERS[FORM_TYPED] = read_typed_json
 
 
 # ---- keys ----
 
 
+def _all_finite(key):
+    return all(math.isfinite(item) for item in key if type(item) is float)
+
+
 def encode_other_key(key, codec="json", protocol=4):
     """The letter and the bytes of a key that is no number, no text and no bytes."""
-    if type(key) is tuple and FLAT.issuperset(map(type, key)):
-        try:
-            return b"T" + _encode_json(key).encode("utf-8", "surrogatepass")
-        except ValueError:
-            pass  # An int of more digits than Python writes; typed JSON has it.
+    if type(key) is tuple:
+        kinds = set(map(type, key))
+        if FLAT.issuperset(kinds) and (float not in kinds or _all_finite(key)):
+            try:
+                return b"T" + ascii(key).encode()
+            except ValueError:
+                pass  # An int of more digits than Python writes; typed JSON has it.
     try:
         return b"J" + typed_json(key)
     except TypeError as error:
@@ -219,7 +246,7 @@ def decode_other_key(data, codec="json"):
     """The key of the bytes that `encode_other_key` made."""
     letter, body = data[:1], data[1:]
     if letter == b"T":
-        return tuple(json.loads(str(body, "utf-8", "surrogatepass")))
+        return ast.literal_eval(body.decode())
     if letter == b"J":
         return read_typed_json(body)
     if letter == b"P":
@@ -229,20 +256,32 @@ def decode_other_key(data, codec="json"):
     raise CodecError(f"a key of an unknown kind: {data[:40]!r}")
 
 
-def encode_native(key, raw=True):
-    """The bytes of a key as `Disk.put` gives it: a number, a text, bytes; or bytes not `raw`."""
+def encode_key(key):
+    """The bytes of a str, bytes, float or int of 64 bits; None for another key."""
     kind = type(key)
-    if not raw:
-        return b"\x40" + bytes(key)
     if kind is str:
-        return b"\x20" + key.encode("utf-8", "surrogatepass")
+        try:
+            return b"\x20" + key.encode()
+        except UnicodeEncodeError:
+            return b"\x20" + key.encode("utf-8", "surrogatepass")
+    if kind is int:
+        if 0 <= key < INT_LIMIT:
+            return _KIND_U64.pack(0x10, key)
+        return _KIND_I64.pack(0x0F, key) if -INT_LIMIT <= key < 0 else None
     if kind is bytes:
         return b"\x30" + key
-    if kind is int and -INT_LIMIT <= key < INT_LIMIT:
-        return b"\x10" + _U64.pack(key + INT_LIMIT)
     if kind is float:
         return b"\x11" + order_float(key)
-    raise TypeError(f"Disk.put gave a {kind.__name__} as key; it gives str, bytes, int or float")
+    return None
+
+
+def encode_native(key, raw=True):
+    """The bytes of a key as `Disk.put` gives it: a number, a text, bytes; or bytes not `raw`."""
+    data = encode_key(key) if raw else b"\x40" + bytes(key)
+    if data is None:
+        name = type(key).__name__
+        raise TypeError(f"Disk.put gave a {name} as key; it gives str, bytes, int or float")
+    return data
 
 
 def decode_native(data):
@@ -252,8 +291,8 @@ def decode_native(data):
         return str(data[1:], "utf-8", "surrogatepass"), True
     if kind == 0x30:
         return data[1:], True
-    if kind == 0x10:
-        return _U64.unpack(data[1:])[0] - INT_LIMIT, True
+    if kind == 0x10 or kind == 0x0F:
+        return _I64.unpack(data[1:])[0], True
     if kind == 0x11:
         return float_of_order(data[1:]), True
     if kind == 0x40:

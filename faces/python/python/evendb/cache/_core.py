@@ -41,7 +41,7 @@ from ._disk import (
 from ._memo import MemoMethods
 from ._queue import QueueMethods
 from ._record import Entry, Fields
-from ._settings import DEFAULT_SETTINGS, check_setting, split_settings
+from ._settings import DEFAULT_SETTINGS, check_setting, split_settings, stored_settings
 from ._store import Timeout
 
 LONG_KEY_BYTES = 60_000
@@ -90,6 +90,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         self._mode = mode
         self._room_name = room
         self._store = _CLOSED
+        self._quick = False
+        self.statistics = 0
         self._pid = os.getpid()
         self._open_lock = threading.RLock()
         given, self._options = split_settings(settings)
@@ -135,7 +137,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
 
     def _start(self, disk, given):
         room = self._room
-        settings = {**DEFAULT_SETTINGS, **room.settings, **given}
+        stored = stored_settings(room.settings, disk)
+        settings = {**DEFAULT_SETTINGS, **stored, **given}
         kwargs = {n[len("disk_"):]: v for n, v in settings.items() if n.startswith("disk_")}
         kwargs.pop("files", None)  # An attribute; `_follow` sets it.
         self._disk = disk(self._directory, **kwargs)
@@ -144,9 +147,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         self._decoders[codec.FORM_PICKLE] = self._disk.decode_pickle
         writer = not self._store.read_only
         for name, value in settings.items():
-            stored = room.settings.get(name, DEFAULT_SETTINGS.get(name, ENOVAL))
             self._follow(name, value)
-            if writer and stored != value:
+            if writer and stored.get(name, DEFAULT_SETTINGS.get(name, ENOVAL)) != value:
                 self.reset(name, value)
         if writer and room.policy_unfinished():
             self._store_setting("eviction_policy", self.eviction_policy)
@@ -385,10 +387,11 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         if (
             self._store.tx is None
             and disk.__class__ is Disk
-            and not (read or expire_time or tag or self.statistics or self._noting)
+            and self._quick
+            and not (read or expire_time or tag)
         ):
             # The hit that everything else is arranged for: one read, one decoding.
-            data = codec.encode_native(*disk.put(key))
+            data = codec.encode_key(key) or disk.key_bytes(key)
             if len(data) <= LONG_KEY_BYTES:
                 try:
                     record = self._read(data)
@@ -397,6 +400,11 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
                 if record is None:
                     return default
                 form = record[0]
+                if form == codec.FORM_STR:
+                    try:
+                        return record[rec.HEAD_BYTES :].decode()
+                    except UnicodeDecodeError:
+                        pass
                 if form < 16:
                     try:
                         return self._decoders[form](record[rec.HEAD_BYTES :])
@@ -581,7 +589,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         if name in counted:
             return counted[name]
         if value is ENOVAL:
-            value = room.settings.get(name, getattr(self, name, ENOVAL))
+            stored = stored_settings(room.settings, type(self._disk))
+            value = stored.get(name, getattr(self, name, ENOVAL))
             if value is ENOVAL:
                 raise KeyError(name)
         elif update and not self._store.read_only:
@@ -599,4 +608,6 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             setattr(self._disk, name[len("disk_") :], value)
         setattr(self, name, value)
         if name == "eviction_policy":
-            self._noting = self._room.noting
+            self._noting = self._room.noting and not self._store.read_only
+        if name in ("eviction_policy", "statistics"):
+            self._quick = not (self._noting or self.statistics)

@@ -103,6 +103,10 @@ class Disk:
             return key, True
         return codec.encode_other_key(key, self.codec, self.pickle_protocol), False
 
+    def key_bytes(self, key):
+        """The store's bytes of a key that is no number, no text and no bytes."""
+        return b"\x40" + codec.encode_other_key(key, self.codec, self.pickle_protocol)
+
     def get(self, key, raw):
         """The key of what `put` gave."""
         return key if raw else codec.decode_other_key(key, self.codec)

@@ -33,7 +33,7 @@ from . import _codec as codec
 HAS_EXPIRY, HAS_TAG, HAS_FILE, HAS_LONG_KEY = 0x10, 0x20, 0x40, 0x80
 FORM_MASK = 0x0F
 HEAD = Struct(">BQQ")
-HEAD_BYTES = HEAD.size
+HEAD_BYTES = 17
 U64 = Struct(">Q")
 F64 = Struct(">d")
 U32 = Struct(">I")

@@ -1,9 +1,11 @@
 """The settings of a cache: names, defaults, and which of diskcache's mean nothing here.
 
 Settings are stored with the cache and come back when it is opened again; what the constructor is
-given replaces them. `codec` is not among them: a cache on the disk cannot ask to be unpickled.
+given replaces them. `codec` is not among them: a cache on the disk cannot ask to be unpickled. Of
+what is stored only settings that are known here, and parameters of the Disk, are taken.
 """
 
+import inspect
 import pickle
 import warnings
 
@@ -27,6 +29,8 @@ EVICTION_POLICY = {
 
 def check_setting(name, value):
     """ValueError if a setting does not take the value."""
+    if name in ("codec", "disk_codec"):
+        raise ValueError("the codec is given when a cache is opened, and is no setting")
     if name == "eviction_policy" and value not in EVICTION_POLICY:
         known = ", ".join(repr(policy) for policy in EVICTION_POLICY)
         raise ValueError(f"eviction_policy {value!r}; known are {known}")
@@ -40,7 +44,7 @@ def split_settings(given):
             warnings.warn(f"{name} has no meaning here: there is no SQLite", stacklevel=4)
         elif name.startswith("store_"):
             options[name[len("store_") :]] = value
-        elif name in DEFAULT_SETTINGS or name.startswith("disk_"):
+        elif name in DEFAULT_SETTINGS or name.startswith("disk_") and name != "disk_codec":
             check_setting(name, value)
             settings[name] = value
         else:
@@ -50,3 +54,21 @@ def split_settings(given):
                 "store_... (options of EvenDB, such as store_memory_budget)"
             )
     return settings, options
+
+
+def _parameters(disk):
+    """Names of the settings that the constructors of a Disk take."""
+    names = set()
+    for cls in disk.__mro__:
+        if "__init__" in vars(cls) and cls is not object:
+            names.update(inspect.signature(cls.__init__).parameters)
+    return {f"disk_{name}" for name in names - {"self", "directory", "codec"}}
+
+
+def stored_settings(settings, disk):
+    """Those of a cache's stored settings that mean something here."""
+    known = DEFAULT_SETTINGS.keys() | _parameters(disk) | {"disk_files"}
+    kept = {name: value for name, value in settings.items() if name in known}
+    if kept.get("eviction_policy") not in EVICTION_POLICY:
+        kept.pop("eviction_policy", None)
+    return kept

@@ -71,6 +71,7 @@ class Store:
     def __init__(self, path, mode, options):
         self.path = path
         self.mode = mode
+        self.pid = os.getpid()
         self.lock = threading.RLock()
         self.tx = None
         self.owner = None
@@ -128,6 +129,8 @@ class Store:
             self._close()
 
     def _close(self):
+        if self.pid != os.getpid():
+            return  # A forked child: the parent's files are left alone.
         try:
             if not self.read_only and self.alive():
                 for room in self.rooms.values():
