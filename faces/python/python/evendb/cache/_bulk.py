@@ -1,0 +1,287 @@
+"""Methods of `Cache` about all or many entries: iteration, removal, settings, checks.
+
+Removal goes in steps of CHUNK entries, each one unit: a crash in between leaves whole entries. In
+`transact()` all steps are one transaction. `clear` is one unit.
+
+An iteration is of one moment: it gives the keys that were there when it began, expired ones too.
+"""
+
+import os
+import os.path as op
+import time
+import warnings
+
+import evendb
+
+from . import _codec as codec
+from . import _record as rec
+from . import _store
+from ._disk import ENOVAL, Disk
+from ._record import Entry
+from ._store import POLICY_LETTERS, Timeout
+
+CHUNK = 100
+CULL_CHUNK = 10
+REBUILD_CHUNK = 10_000
+
+
+class UnknownFileWarning(UserWarning):
+    """`check` found a file in the cache's directory that no entry has."""
+
+
+class EmptyDirWarning(UserWarning):
+    """`check` found a folder without files in the cache's directory."""
+
+
+class BulkMethods:
+    """See the head of the module. Only `Cache` inherits it."""
+
+    # ---- sizes ----
+
+    def __len__(self):
+        """How many entries there are, with expired ones that have not been removed yet."""
+        self._open()
+        return self._room.counts()[rec.COUNT]
+
+    def volume(self):
+        """Bytes that entries take: keys, values, files and about 64 for the index of each.
+
+        `size_limit` is compared with it. The database's files are somewhat larger.
+        """
+        self._open()
+        return self._room.counts()[rec.SIZE]
+
+    def stats(self, enable=True, reset=False):
+        """(hits, misses) since statistics were turned on; `enable` says whether they go on."""
+        self._open()
+        result = tuple(self._room.tally)
+        if reset:
+            self._room.reset_tally()
+        self.reset("statistics", enable)
+        return result
+
+    def _counts_by_name(self):
+        counts, tally = self._room.counts(), self._room.tally
+        return {
+            "count": counts[rec.COUNT],
+            "size": counts[rec.SIZE],
+            "hits": tally[0],
+            "misses": tally[1],
+            "culled": counts[rec.CULLED],
+        }
+
+    # ---- iteration ----
+
+    def _keys_of(self, pairs):
+        for _, data in pairs:
+            key = self._key_of(data)
+            if key is not ENOVAL:
+                yield key
+
+    def __iter__(self):
+        """Keys in the order in which they came in."""
+        return self._keys_of(iter(self._reads()[1].items(prefix=rec.ORDER)))
+
+    def __reversed__(self):
+        return self._keys_of(iter(self._reads()[1].items(prefix=rec.ORDER, reverse=True)))
+
+    def iterkeys(self, reverse=False):
+        """Keys in their own order: ints, floats, texts, bytes, others."""
+        for data in self._reads()[0].keys(reverse=reverse):
+            key = self._key_of(data)
+            if key is not ENOVAL:
+                yield key
+
+    # ---- removal ----
+
+    def expire(self, now=None, retry=False):
+        """Removes entries that expired before `now` (this moment); how many."""
+        now = now or time.time()
+        return self._in_steps(lambda unit: unit.remove_expired(now, CHUNK), CHUNK, retry)
+
+    def evict(self, tag, retry=False):
+        """Removes the entries with `tag`; how many."""
+        native = Disk.put(self._disk, tag)
+        prefix = rec.tag_prefix(codec.encode_native(*native))
+
+        def step(unit):
+            return unit.remove_listed(unit.index.items(prefix=prefix, limit=CHUNK), CHUNK, False)
+
+        return self._in_steps(step, CHUNK, retry)
+
+    def cull(self, retry=False):
+        """Removes expired entries, then by the policy until the volume is within the limit."""
+        now = time.time()
+        count = self.expire(now)
+        if POLICY_LETTERS[self.eviction_policy] is None:
+            return 0
+        try:
+            while self.volume() > self.size_limit:
+                with self._transact(retry) as unit:
+                    removed = unit.remove_by_policy(CULL_CHUNK)
+                if not removed:
+                    break
+                count += removed
+        except Timeout:
+            raise Timeout(count) from None
+        return count
+
+    def _in_steps(self, step, full, retry):
+        count = 0
+        try:
+            while True:
+                with self._transact(retry) as unit:
+                    removed = step(unit)
+                count += removed
+                if removed < full:
+                    return count
+        except Timeout:
+            raise Timeout(count) from None
+
+    def clear(self, retry=False):
+        """Removes all entries; how many."""
+        with self._transact(retry) as unit:
+            count = unit.meta[rec.COUNT]
+            for _, data in unit.index.items(prefix=rec.ORDER) if self._may_have_files() else ():
+                entry = unit.entry(data)
+                if entry is not None and entry.file_bytes is not None:
+                    unit.files.append(entry.file())
+            unit.clear()
+        return count
+
+    def _may_have_files(self):
+        return self._disk.keeps_files() or self._room.settings.get("had_files", False)
+
+    # ---- settings ----
+
+    def create_tag_index(self):
+        """Sets the setting `tag_index`. Tags are always indexed here."""
+        self.reset("tag_index", 1)
+
+    def drop_tag_index(self):
+        """Clears the setting `tag_index`. Tags are always indexed here."""
+        self.reset("tag_index", 0)
+
+    def _store_setting(self, name, value):
+        room = self._room
+        if name == "eviction_policy":
+            self._change_policy(value)
+        with self._transact(retry=True) as unit:
+            room.write_setting(unit, name, value)
+
+    def _change_policy(self, policy):
+        """Makes the index of another policy, from the order of storing.
+
+        The setting `indexed_policy` is empty meanwhile: after a crash the next opening begins anew.
+        """
+        room = self._room
+        store = self._locked(retry=True)
+        try:
+            if policy == room.policy and not room.policy_unfinished():
+                return
+            if store.mine():
+                raise evendb.Error("eviction_policy cannot be changed inside of transact()")
+            room.take_notes()
+            with _store.single(room) as unit:
+                room.write_setting(unit, "indexed_policy", "")
+                for prefix in (rec.STAMP, rec.POLICY):
+                    unit.write_index.delete_prefix(prefix)
+            pairs, letter = [], POLICY_LETTERS[policy]
+            for index_key, data in room.index.items(prefix=rec.ORDER) if letter else ():
+                pairs.append((rec.row_of(index_key), data))
+                if len(pairs) == REBUILD_CHUNK:
+                    self._write_stamps(pairs, letter)
+                    pairs = []
+            self._write_stamps(pairs, letter)
+            room.set_policy(policy)
+            with _store.single(room) as unit:
+                room.write_setting(unit, "eviction_policy", policy)
+                room.write_setting(unit, "indexed_policy", policy)
+        finally:
+            store.lock.release()
+
+    def _write_stamps(self, pairs, letter):
+        room = self._room
+        with room.store.db.batch() as batch:
+            index = batch.keyspace(room.names[1])
+            for row, data in pairs:
+                record = room.values.get(data)
+                stamp = 0 if letter == b"f" or record is None else Entry(record).seq
+                index.put(rec.policy_key(letter, stamp, row), data)
+                if letter != b"s":
+                    index.put(rec.stamp_key(row), rec.U64.pack(stamp))
+
+    # ---- checks ----
+
+    def check(self, fix=False, retry=False):
+        """A list of warnings about entries, index, counts and files; `fix` mends them."""
+        found = []
+
+        def tell(text, category=UserWarning):
+            found.append(warnings.WarningMessage(category(text), category, __file__, 0))
+
+        with self._transact(retry) as unit:
+            files = self._check_entries(unit, tell, fix)
+        self._check_files(files, tell, fix)
+        return found
+
+    def _check_entries(self, unit, tell, fix):
+        room, files, size, count = self._room, set(), 0, 0
+        expected = set()
+        for data, record in unit.values.items():
+            entry = Entry(record)
+            expected.update(self._index_keys(unit, entry))
+            count += 1
+            size += entry.bytes_of(data)
+            if entry.file_bytes is not None:
+                files.add(entry.file())
+                if not op.exists(op.join(self._directory, entry.file())):
+                    tell(f"the file {entry.file()} of {self._key_of(data, record)!r} is missing")
+                    if fix:
+                        unit.remove(data, entry)
+        for prefix in (rec.ORDER, rec.POLICY, rec.EXPIRY, rec.TAG):
+            for index_key in unit.index.keys(prefix=prefix):
+                if index_key in expected:
+                    expected.discard(index_key)
+                    continue
+                tell(f"the index has {index_key!r}, which no entry has")
+                if fix:
+                    unit.write_index.delete(index_key)
+        for index_key in expected:
+            tell(f"the index does not have {index_key!r}")
+        for name, place, real in (("count", rec.COUNT, count), ("size", rec.SIZE, size)):
+            if room.meta[place] != real and not room.store.mine():
+                tell(f"{name} is {room.meta[place]}, but entries have {real}")
+                if fix:
+                    unit.meta[place] += real - room.meta[place]
+        return files
+
+    def _index_keys(self, unit, entry):
+        row, letter = entry.row, self._room.letter
+        yield rec.order_key(row)
+        if entry.expire is not None:
+            yield rec.expiry_key(entry.expire, row)
+        if entry.tag is not None:
+            yield rec.tag_key(entry.tag, row)
+        if letter == b"s":
+            yield rec.policy_key(letter, entry.seq, row)
+        elif letter is not None:
+            stamp = unit.index.get(rec.stamp_key(row))
+            yield rec.policy_key(letter, rec.U64.unpack(stamp)[0] if stamp else 0, row)
+
+    def _check_files(self, files, tell, fix):
+        root = self._directory
+        for folder, folders, names in os.walk(root, topdown=False):
+            inside = op.relpath(folder, root)
+            if _store.DATABASE in inside.split(os.sep) or self._room_name:
+                continue
+            for name in names:
+                relative = op.normpath(op.join(inside, name))
+                if relative not in files and not name.startswith("cache.db"):
+                    tell(f"the file {relative} belongs to no entry", UnknownFileWarning)
+                    if fix:
+                        os.remove(op.join(root, relative))
+            if not os.listdir(folder):
+                tell(f"the folder {inside} is empty", EmptyDirWarning)
+                if fix:
+                    os.rmdir(folder)

@@ -1,0 +1,170 @@
+"""`migrate` copies what diskcache has written: a table of SQLite, and files."""
+
+import json
+import os
+import pickle
+import sqlite3
+import time
+import zlib
+
+import pytest
+
+import evendb
+from evendb.cache import Cache, Deque, FanoutCache, ForeignDirectory, Index, JSONDisk, migrate
+
+SETTINGS = {"size_limit": 2**30, "eviction_policy": "least-recently-stored", "cull_limit": 10,
+            "statistics": 0, "count": 0, "size": 0, "hits": 5, "misses": 6}
+
+
+def make_diskcache(folder, rows, **settings):
+    """A folder as diskcache 5.6.3 writes it. A row: key, raw, expiry, tag, mode, file, value."""
+    os.makedirs(folder)
+    connection = sqlite3.connect(folder / "cache.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = wal")
+    connection.execute("CREATE TABLE Settings (key TEXT NOT NULL UNIQUE, value)")
+    for pair in {**SETTINGS, **settings}.items():
+        connection.execute("INSERT INTO Settings VALUES (?, ?)", pair)
+    connection.execute(
+        "CREATE TABLE Cache (rowid INTEGER PRIMARY KEY, key BLOB, raw INTEGER, store_time REAL,"
+        " expire_time REAL, access_time REAL, access_count INTEGER DEFAULT 0, tag BLOB,"
+        " size INTEGER DEFAULT 0, mode INTEGER DEFAULT 0, filename TEXT, value BLOB)"
+    )
+    for key, raw, expire, tag, mode, name, value in rows:
+        if name is not None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(value)
+            value = None
+        connection.execute(
+            "INSERT INTO Cache (key, raw, store_time, expire_time, access_time, tag, mode,"
+            " filename, value) VALUES (?, ?, 1.0, ?, 1.0, ?, ?, ?, ?)",
+            (key, raw, expire, tag, mode, name, value),
+        )
+    connection.close()
+
+
+def plain(key, value, expire=None, tag=None):
+    return key, 1, expire, tag, 1, None, value
+
+
+def test_keys_values_expiry_and_tags_go_over(tmp_path):
+    """An existing folder moves by one call, and the report says what was left."""
+    later = time.time() + 1000.5
+    rows = [
+        plain("text", "é"), plain(b"bytes", b"\0"), plain(7, 8), plain(1.5, 2.5),
+        plain("tagged", 1, tag="red"), plain("tagged2", 1, tag=9), plain("expires", 1, later),
+        plain("expired", 1, 5.0), ("file", 1, None, None, 2, "aa/bb/c.val", b"x" * 50_000),
+        ("filetext", 1, None, None, 3, "aa/bb/d.val", "é".encode() * 20_000),
+        ("pickled", 1, None, None, 4, None, pickle.dumps([1])),
+        ("gone", 1, None, None, 2, "aa/bb/gone.val", b"y"), ("none", 1, None, None, 2, "../x", b"y"),
+    ]
+    make_diskcache(tmp_path / "old", rows, size_limit=5_000_000, cull_limit=3)
+    os.remove(tmp_path / "old/aa/bb/gone.val")
+    before = sorted(os.listdir(tmp_path / "old"))
+    report = migrate(tmp_path / "old", tmp_path / "new")
+    assert (report.copied, report.pickled, report.expired, report.unreadable) == (9, 1, 1, 2)
+    assert "size_limit 5000000" in str(report) and "1 pickled" in str(report)
+    assert before == [name for name in sorted(os.listdir(tmp_path / "old")) if "-" not in name]
+    with Cache(tmp_path / "new") as cache:
+        assert list(cache) == ["text", b"bytes", 7, 1.5, "tagged", "tagged2", "expires", "file",
+                               "filetext"]
+        assert [cache["text"], cache[b"bytes"], cache[7], cache[1.5]] == ["é", b"\0", 8, 2.5]
+        assert cache.get("tagged", tag=True) == (1, "red")
+        assert cache.get("expires", expire_time=True) == (1, later)
+        assert cache["file"] == b"x" * 50_000 and cache["filetext"] == "é" * 20_000
+        assert (cache.size_limit, cache.cull_limit) == (5_000_000, 3)
+        assert cache.evict(9) == 1 and cache.check() == []
+
+
+def test_pickled_rows_when_they_are_asked_for(tmp_path):
+    """What JSON takes is JSON in the new cache, so that later readers need no pickle."""
+    key = pickle.dumps(("f", 1, None))
+    rows = [(key, 0, None, None, 4, None, pickle.dumps({"a": (1, 2)})),
+            ("set", 1, None, None, 4, None, pickle.dumps({1, 2})),
+            ("file", 1, None, None, 4, "a.val", pickle.dumps([0] * 50_000)),
+            ("broken", 1, None, None, 4, None, b"no pickle")]
+    make_diskcache(tmp_path / "old", rows)
+    report = migrate(tmp_path / "old", tmp_path / "new", codec="pickle")
+    assert (report.copied, report.pickled, report.unreadable) == (3, 0, 1)
+    with Cache(tmp_path / "new", codec="pickle") as cache:
+        assert cache["set"] == {1, 2}
+    with Cache(tmp_path / "new") as cache:
+        assert cache[("f", 1, None)] == {"a": (1, 2)} and cache["file"] == [0] * 50_000
+
+
+def test_a_fanout_with_rooms(tmp_path):
+    """Shards, and the caches, deques and indexes in them."""
+    old = tmp_path / "old"
+    for shard in range(3):
+        make_diskcache(old / f"00{shard}", [plain(shard, f"shard {shard}")], size_limit=1000.0)
+    make_diskcache(old / "cache/inner/most", [plain("a", 1)])
+    start = 500_000_000_000_000
+    rows = [plain(start + place, value) for place, value in enumerate("cab")]
+    make_diskcache(old / "deque/jobs", rows, eviction_policy="none")
+    make_diskcache(old / "index/names", [plain("z", 1), plain("a", 2)], eviction_policy="none")
+    report = migrate(old, tmp_path / "new")
+    assert report.copied == 9 and report.settings["size_limit"] == 3000
+    assert report.rooms == ["", "cache/inner/most", "deque/jobs", "index/names"]
+    with FanoutCache(tmp_path / "new", shards=3) as cache:
+        assert cache.size_limit == 1000 and sorted(cache) == [0, 1, 2] and cache[2] == "shard 2"
+        assert cache.cache("inner/most")["a"] == 1
+        assert list(cache.deque("jobs")) == ["c", "a", "b"]
+        assert list(cache.index("names").items()) == [("z", 1), ("a", 2)]
+
+
+def test_deque_and_index_in_their_own_folders(tmp_path):
+    """A Deque and an Index of diskcache are a cache each, with the policy "none"."""
+    start = 500_000_000_000_000
+    rows = [plain(start - 1, "first"), plain(start, "second")]
+    make_diskcache(tmp_path / "deque", rows, eviction_policy="none")
+    make_diskcache(tmp_path / "index", [plain("b", 1), plain("a", 2)], eviction_policy="none")
+    migrate(tmp_path / "deque", tmp_path / "deque")
+    migrate(tmp_path / "index", tmp_path / "index")
+    deque = Deque(directory=str(tmp_path / "deque"))
+    assert list(deque) == ["first", "second"]
+    deque.append("third")
+    assert deque.peek() == "third"
+    assert Index(str(tmp_path / "index")) == {"b": 1, "a": 2}
+
+
+def test_a_folder_of_a_json_disk(tmp_path):
+    """diskcache's JSONDisk has JSON, compressed, for keys and values."""
+    def packed(value):
+        return zlib.compress(json.dumps(value).encode())
+
+    rows = [plain(packed(["a", 1]), packed({"b": 2})),
+            (packed("file"), 1, None, None, 2, "a.val", packed("x" * 9))]
+    make_diskcache(tmp_path / "old", rows)
+    report = migrate(tmp_path / "old", tmp_path / "new", disk=JSONDisk)
+    assert (report.copied, report.unreadable) == (2, 0)
+    with Cache(tmp_path / "new", disk=JSONDisk) as cache:
+        assert cache[["a", 1]] == {"b": 2} and cache["file"] == "x" * 9
+
+
+def test_an_old_folder_is_not_taken_for_an_empty_one(tmp_path):
+    """After a change of the library an old folder could not be used: it is refused by its name."""
+    make_diskcache(tmp_path / "old", [plain("a", 1)])
+    with pytest.raises(ForeignDirectory, match="migrate"):
+        Cache(tmp_path / "old")
+    assert os.listdir(tmp_path / "old") == ["cache.db"]
+    migrate(tmp_path / "old", tmp_path / "old")
+    with Cache(tmp_path / "old") as cache:
+        assert cache["a"] == 1
+        assert cache.check(fix=True) == [] and (tmp_path / "old/cache.db").exists()
+
+
+def test_a_migration_can_be_done_again(tmp_path):
+    """Rows have the same keys the second time, and counts and sizes agree."""
+    make_diskcache(tmp_path / "old", [plain(number, number) for number in range(1200)])
+    migrate(tmp_path / "old", tmp_path / "new")
+    migrate(tmp_path / "old", tmp_path / "new")
+    with Cache(tmp_path / "new") as cache:
+        assert list(cache) == list(range(1200)) and cache.check() == []
+
+
+def test_what_is_no_cache_is_refused(tmp_path):
+    """A folder without a cache, and a damaged one."""
+    with pytest.raises(FileNotFoundError, match="holds no cache"):
+        migrate(tmp_path, tmp_path / "new")
+    (tmp_path / "cache.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(evendb.Error, match="no readable cache"):
+        migrate(tmp_path, tmp_path / "new")
