@@ -32,6 +32,7 @@ Keys and values may be bytes-like, ``str`` (encoded as UTF-8), ``int`` or ``floa
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
@@ -346,12 +347,12 @@ def _open(path: str, flag: str, mode: int, options: dict[str, Any]) -> evendb.Da
     kind = whichdb(path)
     if kind == _KIND:
         return evendb.open(path, _FLAGS[flag], **options)
-    if kind == "" and flag == "n" and os.path.getsize(path) == 0:
+    if kind == "" and flag == "n" and os.path.isfile(path) and os.path.getsize(path) == 0:
         os.unlink(path)
         kind = None
     if kind is not None:
         raise error(f"{path} is of the kind {kind}, not of evendb.dbm" if kind else
-                    f"{path} is a file of a kind that is not known")
+                    f"{path} is of a kind that is not known")
     if flag not in ("c", "n"):
         raise error(f"there is no database {path}; the flags 'c' and 'n' make one")
     if not os.path.isdir(path):
@@ -364,9 +365,11 @@ def whichdb(filename: Any) -> str | None:
     ``"evendb.dbm"`` for a database of EvenDB, None where nothing is, and ``""`` for a file of an
     unknown kind.
     """
-    if os.path.isfile(os.path.join(os.fsdecode(filename), "CURRENT")):
-        return _KIND
-    return _whichdb_of_standard_library(filename)
+    try:
+        with io.open(os.path.join(os.fsdecode(filename), "CURRENT"), "rb") as current:
+            return _KIND if current.read(7) == b"EVENCUR" else ""
+    except OSError:
+        return _whichdb_of_standard_library(filename)
 
 
 def open(file: Any, /, flag: str = "r", mode: int = 0o666, **options: Any) -> _Database:
