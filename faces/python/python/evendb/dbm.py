@@ -38,7 +38,6 @@ import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from collections.abc import ItemsView as _ItemsView
 from collections.abc import ValuesView as _ValuesView
-from contextlib import contextmanager
 from dbm import whichdb as _whichdb_of_standard_library
 from typing import Any, Union
 
@@ -64,14 +63,18 @@ class _WrongType(error, TypeError):
     """A key or value of a type that is not stored."""
 
 
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except error:
-        raise
-    except (evendb.Error, OSError) as failure:
-        raise error(str(failure)) from failure
+class _Errors:
+    """A block in which the failures of a database are `error`."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, failure: BaseException | None, traceback: object) -> None:
+        if isinstance(failure, (evendb.Error, OSError)) and not isinstance(failure, error):
+            raise error(str(failure)) from failure
+
+
+_errors = _Errors()
 
 
 def _bytes(value: _Text, what: str) -> bytes | bytearray | memoryview:
@@ -162,7 +165,7 @@ class _Values(_ValuesView[bytes]):
 
 
 def _each(view: Any) -> Iterator[Any]:
-    with _errors():
+    with _errors:
         yield from view
 
 
@@ -187,7 +190,7 @@ class _Database(MutableMapping[Any, Any]):
             raise error("the name of the database is empty")
         self._flag = flag
         self._path = os.path.realpath(name)
-        with _errors():
+        with _errors:
             self._registry = _registry
             self._shared = self._registry.take(
                 self._path, flag, lambda: _open(self._path, flag, mode, options))
@@ -206,7 +209,7 @@ class _Database(MutableMapping[Any, Any]):
 
     def __getitem__(self, key: _Text) -> bytes:
         raw = _bytes(key, "key")
-        with _errors():
+        with _errors:
             value = self._use().get(raw)
         if value is None:
             raise KeyError(key)
@@ -214,37 +217,37 @@ class _Database(MutableMapping[Any, Any]):
 
     def get(self, key: _Text, default: Any = None) -> Any:
         raw = _bytes(key, "key")
-        with _errors():
+        with _errors:
             value = self._use().get(raw)
         return default if value is None else value
 
     def __contains__(self, key: object) -> bool:
         raw = _bytes(key, "key")  # type: ignore[arg-type]
-        with _errors():
+        with _errors:
             return raw in self._use()
 
     def __setitem__(self, key: _Text, value: _Text) -> None:
         raw, data = _bytes(key, "key"), _bytes(value, "value")
-        with _errors():
+        with _errors:
             self._write()[raw] = data
 
     def __delitem__(self, key: _Text) -> None:
         raw = _bytes(key, "key")
-        with _errors():
+        with _errors:
             self._write().pop(raw)
 
     def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
         """Stores the value if the key is missing, and returns what is stored, in one step."""
         raw, data = _bytes(key, "key"), _bytes(default, "value")
-        with _errors():
+        with _errors:
             return self._write().setdefault(raw, data)
 
     def __len__(self) -> int:
-        with _errors():
+        with _errors:
             return len(self._use())
 
     def __bool__(self) -> bool:
-        with _errors():
+        with _errors:
             return bool(self._use())
 
     def __iter__(self) -> Iterator[bytes]:
@@ -265,13 +268,13 @@ class _Database(MutableMapping[Any, Any]):
 
     def clear(self) -> None:
         """Deletes all records at once."""
-        with _errors():
+        with _errors:
             self._write().clear()
 
     def sync(self) -> None:
         """Returns when all that was written is on the disk. Reading handles have nothing to do."""
         if self._flag not in ("r", "beside"):
-            with _errors():
+            with _errors:
                 self._use().persist()
 
     def firstkey(self) -> bytes | None:
@@ -283,7 +286,7 @@ class _Database(MutableMapping[Any, Any]):
         return self._one(self._use().keys(start=bytes(_bytes(key, "key")) + b"\0", limit=1))
 
     def _one(self, view: Any) -> Any:
-        with _errors():
+        with _errors:
             return next(iter(view), None)
 
     def _move(self, view: Any) -> tuple[bytes, bytes]:
@@ -321,7 +324,7 @@ class _Database(MutableMapping[Any, Any]):
         """Closes the handle; the last handle closes the database. Closing twice does nothing."""
         shared, self._shared = self._shared, None
         if shared is not None:
-            with _errors():
+            with _errors:
                 self._registry.give_back(self._path, shared)
 
     def __enter__(self) -> _Database:
