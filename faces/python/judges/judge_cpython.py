@@ -93,8 +93,10 @@ class _BehindTheBack:
             with evendb.dbm.open(self._path, "r") as database:
                 column = 0 if "key" in statement else 1
                 return [(record[column],) for record in database.items()]
-        with open(os.path.join(self._path, "CURRENT"), "r+b") as file:
-            file.write(b"\xff" * 64)
+        for name in os.listdir(self._path):
+            if name.startswith("MANIFEST"):
+                with open(os.path.join(self._path, name), "r+b") as file:
+                    file.write(b"\xff" * 64)
         return []
 
     def close(self) -> None:

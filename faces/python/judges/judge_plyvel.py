@@ -25,8 +25,9 @@ def main() -> int:
     sys.path.insert(0, str(JUDGES / "shims"))
     tests = sdist("plyvel", VERSION) / "test" / "test_plyvel.py"
     judge = Judge(f"plyvel {VERSION}", UNABLE)
-    pytest.main(["-p", "no:cacheprovider", "-p", "no:terminal", "--noconftest", "-c", os.devnull,
-                 "--import-mode=importlib", "--rootdir", str(tests.parent),
+    judge.ended(pytest.main([
+        "-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:asyncio", "--noconftest",
+        "-c", os.devnull, "--import-mode=importlib", "--rootdir", str(tests.parent),
                  "-W", "error::pytest.PytestUnhandledThreadExceptionWarning", str(tests)],
                 plugins=[PytestRecorder(judge)])
     return judge.finish()

@@ -48,6 +48,11 @@ class Judge:
         kind, before = self.outcomes.get(test, ("", ""))
         self.outcomes[test] = ("failed", before + detail if kind == "failed" else detail)
 
+    def ended(self, how: int) -> None:
+        """Takes the exit status of pytest, which says whether all tests were run."""
+        if how not in (0, 1):
+            self.complaints.append(f"the run of the tests ended early: pytest's status {how}")
+
     def _print(self, test: str, kind: str, detail: str) -> None:
         reason = self.expected.get(test)
         last = detail.strip().splitlines()[-1] if detail.strip() else ""

@@ -86,15 +86,18 @@ def test_59_files_of_other_kinds_are_named_and_left_alone(tmp_path):
     gnu.write_bytes((0x13579ace).to_bytes(4, sys.byteorder) + bytes(60))
     unknown = tmp_path / "unknown"
     unknown.write_bytes(b"some other file, and a longer one")
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    kinds = {"dumb": "dbm.dumb", "gnu": "dbm.gnu", "unknown": "not known"}
+    (tmp_path / "level").mkdir()
+    (tmp_path / "level" / "CURRENT").write_bytes(b"MANIFEST-000002\n")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    kinds = {"dumb": "dbm.dumb", "gnu": "dbm.gnu", "unknown": "not known",
+             "level": "not known"}
     if sys.version_info >= (3, 13):
         kinds["sqlite"] = "dbm.sqlite3"
     for name, kind in kinds.items():
         for flag in "rwcn":
             with pytest.raises(evendb.dbm.error, match=kind):
                 evendb.dbm.open(tmp_path / name, flag)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_whichdb(file):

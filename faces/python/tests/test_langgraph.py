@@ -7,6 +7,7 @@ import asyncio
 import os
 import threading
 from dataclasses import dataclass
+from typing import TypedDict
 
 import evendb
 import pytest
@@ -274,6 +275,42 @@ def test_65_sync_calls_in_a_loop_and_two_loops(saver):
     [loop.start() for loop in loops]
     [loop.join() for loop in loops]
     assert len(ids(saver)) == 3
+
+
+def test_a_graph_is_interrupted_and_goes_on_in_another_life(tmp_path):
+    graph = pytest.importorskip("langgraph.graph", reason="langgraph is not installed")
+    from langgraph.types import CachePolicy, Command, interrupt
+    runs = []
+
+    def count(state):
+        runs.append(1)
+        return {"numbers": [*state["numbers"], len(state["numbers"])]}
+
+    def ask(state):
+        return {"numbers": [*state["numbers"], interrupt("which?")]}
+
+    builder = graph.StateGraph(State)
+    builder.add_node("count", count, cache_policy=CachePolicy(ttl=60))
+    builder.add_node("ask", ask)
+    builder.add_edge(graph.START, "count")
+    builder.add_edge("count", "ask")
+    thread = {"configurable": {"thread_id": "t"}}
+    for life, given in enumerate([{"numbers": [7]}, Command(resume=42)]):
+        with evendb.open(tmp_path / "db") as db:
+            agent = builder.compile(checkpointer=EvenDBSaver(db), store=EvenDBStore(db),
+                                    cache=EvenDBCache(db))
+            numbers = agent.invoke(given, thread)["numbers"]
+            assert numbers == ([7, 1] if life == 0 else [7, 1, 42])
+            if life == 1:
+                assert len(list(agent.get_state_history(thread))) == 4
+                agent.invoke({"numbers": [7]}, {"configurable": {"thread_id": "u"}})
+                agent.checkpointer.delete_thread("u")
+                assert agent.get_state({"configurable": {"thread_id": "u"}}).values == {}
+    assert len(runs) == 1  # The second thread's run was in the cache.
+
+
+class State(TypedDict):
+    numbers: list
 
 
 # The store.

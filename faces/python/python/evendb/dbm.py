@@ -32,12 +32,12 @@ Keys and values may be bytes-like, ``str`` (encoded as UTF-8), ``int`` or ``floa
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from collections.abc import ItemsView as _ItemsView
 from collections.abc import ValuesView as _ValuesView
-from contextlib import contextmanager
 from dbm import whichdb as _whichdb_of_standard_library
 from typing import Any, Union
 
@@ -63,14 +63,18 @@ class _WrongType(error, TypeError):
     """A key or value of a type that is not stored."""
 
 
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except error:
-        raise
-    except (evendb.Error, OSError) as failure:
-        raise error(str(failure)) from failure
+class _Errors:
+    """A block in which the failures of a database are `error`."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, failure: BaseException | None, traceback: object) -> None:
+        if isinstance(failure, (evendb.Error, OSError)) and not isinstance(failure, error):
+            raise error(str(failure)) from failure
+
+
+_errors = _Errors()
 
 
 def _bytes(value: _Text, what: str) -> bytes | bytearray | memoryview:
@@ -161,7 +165,7 @@ class _Values(_ValuesView[bytes]):
 
 
 def _each(view: Any) -> Iterator[Any]:
-    with _errors():
+    with _errors:
         yield from view
 
 
@@ -186,7 +190,7 @@ class _Database(MutableMapping[Any, Any]):
             raise error("the name of the database is empty")
         self._flag = flag
         self._path = os.path.realpath(name)
-        with _errors():
+        with _errors:
             self._registry = _registry
             self._shared = self._registry.take(
                 self._path, flag, lambda: _open(self._path, flag, mode, options))
@@ -205,7 +209,7 @@ class _Database(MutableMapping[Any, Any]):
 
     def __getitem__(self, key: _Text) -> bytes:
         raw = _bytes(key, "key")
-        with _errors():
+        with _errors:
             value = self._use().get(raw)
         if value is None:
             raise KeyError(key)
@@ -213,37 +217,37 @@ class _Database(MutableMapping[Any, Any]):
 
     def get(self, key: _Text, default: Any = None) -> Any:
         raw = _bytes(key, "key")
-        with _errors():
+        with _errors:
             value = self._use().get(raw)
         return default if value is None else value
 
     def __contains__(self, key: object) -> bool:
         raw = _bytes(key, "key")  # type: ignore[arg-type]
-        with _errors():
+        with _errors:
             return raw in self._use()
 
     def __setitem__(self, key: _Text, value: _Text) -> None:
         raw, data = _bytes(key, "key"), _bytes(value, "value")
-        with _errors():
+        with _errors:
             self._write()[raw] = data
 
     def __delitem__(self, key: _Text) -> None:
         raw = _bytes(key, "key")
-        with _errors():
+        with _errors:
             self._write().pop(raw)
 
     def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
         """Stores the value if the key is missing, and returns what is stored, in one step."""
         raw, data = _bytes(key, "key"), _bytes(default, "value")
-        with _errors():
+        with _errors:
             return self._write().setdefault(raw, data)
 
     def __len__(self) -> int:
-        with _errors():
+        with _errors:
             return len(self._use())
 
     def __bool__(self) -> bool:
-        with _errors():
+        with _errors:
             return bool(self._use())
 
     def __iter__(self) -> Iterator[bytes]:
@@ -264,13 +268,13 @@ class _Database(MutableMapping[Any, Any]):
 
     def clear(self) -> None:
         """Deletes all records at once."""
-        with _errors():
+        with _errors:
             self._write().clear()
 
     def sync(self) -> None:
         """Returns when all that was written is on the disk. Reading handles have nothing to do."""
         if self._flag not in ("r", "beside"):
-            with _errors():
+            with _errors:
                 self._use().persist()
 
     def firstkey(self) -> bytes | None:
@@ -282,7 +286,7 @@ class _Database(MutableMapping[Any, Any]):
         return self._one(self._use().keys(start=bytes(_bytes(key, "key")) + b"\0", limit=1))
 
     def _one(self, view: Any) -> Any:
-        with _errors():
+        with _errors:
             return next(iter(view), None)
 
     def _move(self, view: Any) -> tuple[bytes, bytes]:
@@ -320,7 +324,7 @@ class _Database(MutableMapping[Any, Any]):
         """Closes the handle; the last handle closes the database. Closing twice does nothing."""
         shared, self._shared = self._shared, None
         if shared is not None:
-            with _errors():
+            with _errors:
                 self._registry.give_back(self._path, shared)
 
     def __enter__(self) -> _Database:
@@ -346,12 +350,12 @@ def _open(path: str, flag: str, mode: int, options: dict[str, Any]) -> evendb.Da
     kind = whichdb(path)
     if kind == _KIND:
         return evendb.open(path, _FLAGS[flag], **options)
-    if kind == "" and flag == "n" and os.path.getsize(path) == 0:
+    if kind == "" and flag == "n" and os.path.isfile(path) and os.path.getsize(path) == 0:
         os.unlink(path)
         kind = None
     if kind is not None:
         raise error(f"{path} is of the kind {kind}, not of evendb.dbm" if kind else
-                    f"{path} is a file of a kind that is not known")
+                    f"{path} is of a kind that is not known")
     if flag not in ("c", "n"):
         raise error(f"there is no database {path}; the flags 'c' and 'n' make one")
     if not os.path.isdir(path):
@@ -364,9 +368,11 @@ def whichdb(filename: Any) -> str | None:
     ``"evendb.dbm"`` for a database of EvenDB, None where nothing is, and ``""`` for a file of an
     unknown kind.
     """
-    if os.path.isfile(os.path.join(os.fsdecode(filename), "CURRENT")):
-        return _KIND
-    return _whichdb_of_standard_library(filename)
+    try:
+        with io.open(os.path.join(os.fsdecode(filename), "CURRENT"), "rb") as current:
+            return _KIND if current.read(7) == b"EVENCUR" else ""
+    except OSError:
+        return _whichdb_of_standard_library(filename)
 
 
 def open(file: Any, /, flag: str = "r", mode: int = 0o666, **options: Any) -> _Database:

@@ -13,7 +13,6 @@ What is not here: comparators (refused), and the figures of LevelDB's levels.
 """
 
 import os
-import shutil
 
 import evendb
 
@@ -129,8 +128,10 @@ class DB:
             _call(database.close)
 
     def __del__(self):
-        if getattr(self, "_db", None) is not None:
+        try:
             self.close()
+        except Exception:  # The folder may be gone, and the interpreter may be ending.
+            pass
 
     def __enter__(self):
         return self
@@ -176,13 +177,13 @@ class DB:
     def get_property(self, name):
         name = _bytes(name, "name")
         if name in (b"leveldb.stats", b"leveldb.sstables"):
-            return repr(_call(self._use().stats)).encode()
+            return _call(self._use().stats_text).encode()
         if name.startswith(b"leveldb.num-files-at-level"):
             return b"0"
         return None
 
     def compact_range(self, *, start=None, stop=None):
-        self._use()  # Reorganisation is done without being asked.
+        _call(self._use().compact, start, stop)
 
     def approximate_size(self, start, stop):
         return self.approximate_sizes((start, stop))[0]
@@ -193,8 +194,7 @@ class DB:
             if not isinstance(pair, tuple):
                 raise TypeError("a range must be a tuple of two keys")
             start, stop = _bytes(pair[0]), _bytes(pair[1])
-            sizes.append(sum(len(key) + len(value) for key, value in
-                             _call(self._use().items, start=start, stop=stop)))
+            sizes.append(_call(self._use().approximate_size, start=start, stop=stop))
         return sizes
 
 
@@ -464,13 +464,13 @@ class RawIterator(_Reader):
 
 def repair_db(name, **options):
     """Opens the database, which recovers what a crash left, and verifies it."""
-    with DB(name) as db:
-        _call(db._db.verify)
+    DB(name).close()
+    if not _call(evendb.verify, os.fsdecode(name))["sound"]:
+        raise CorruptionError(os.fsdecode(name))
 
 
 def destroy_db(name):
     """Removes the directory of a database that no process has open."""
     path = os.fsdecode(name)
     if os.path.exists(os.path.join(path, "CURRENT")):
-        _call(evendb.open, path, "w").close()
-        shutil.rmtree(path)
+        _call(evendb.destroy, path)
