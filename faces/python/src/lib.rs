@@ -8,6 +8,9 @@
 //!   Snapshot             one moment                     calls/snapshot.rs
 //!   Transaction          as one, or not at all          calls/transaction.rs
 //! Batch, Records, RecordIterator                        calls/
+//! Changes, Change, Write feeds                          feeds.rs
+//! loading, copies, figures, Arrow, typed keys           tools/
+//! functions of Python that the engine calls             setup/
 //! ```
 //! Rules that hold everywhere:
 //! * Every class is frozen: there is no borrowing at run time, and so no "Already borrowed". What
@@ -20,8 +23,10 @@
 
 mod border;
 mod calls;
+mod feeds;
 mod opening;
 mod setup;
+mod tools;
 
 use pyo3::prelude::*;
 
@@ -43,5 +48,14 @@ fn _evendb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(calls::database::open, module)?)?;
     module.add_function(wrap_pyfunction!(calls::database::options, module)?)?;
     module.add_function(wrap_pyfunction!(calls::database::destroy, module)?)?;
+    module.add_class::<feeds::Changes>()?;
+    module.add_class::<feeds::Change>()?;
+    module.add_class::<feeds::Write>()?;
+    module.add_class::<tools::arrow::ArrowRecords>()?;
+    module.add_function(wrap_pyfunction!(tools::typed_keys::key, module)?)?;
+    module.add_function(wrap_pyfunction!(tools::typed_keys::unkey, module)?)?;
+    module.add_function(wrap_pyfunction!(tools::copies::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(tools::copies::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(tools::copies::backups, module)?)?;
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! `Batch`: writes that take effect together.
 
 use super::records::not_pickled;
+use super::source::{At, Here, Place};
 use super::writes::{BATCH_USED, Range, Write, keyspace_of, ttl_of};
 use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
 use crate::border::held::Held;
 use crate::border::slot::Slot;
-use crate::opening::Opening;
-use evendb::{Durability, Keyspace};
+use evendb::Durability;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -23,29 +23,28 @@ use std::sync::Arc;
 #[pyclass(frozen, weakref, module = "evendb", name = "Batch")]
 pub(crate) struct Batch {
     shared: Arc<Slot<Held<evendb::Batch>>>,
-    keyspace: Held<Keyspace>,
-    opening: Arc<Opening>,
+    place: Arc<Place>,
     durability: Option<Durability>,
 }
 
 impl Batch {
     pub(crate) fn new(
-        opening: &Arc<Opening>,
-        keyspace: Keyspace,
+        here: &Here<'_>,
+        place: &Arc<Place>,
         durability: Option<Durability>,
     ) -> Batch {
-        let batch = Held::new(opening.db().batch());
+        let batch = Held::new(here.db().batch());
         Batch {
-            shared: Arc::new(Slot::new(batch, BATCH_USED)),
-            keyspace: Held::new(keyspace),
-            opening: opening.clone(),
+            shared: Slot::new(&place.opening, batch, BATCH_USED),
+            place: place.clone(),
             durability,
         }
     }
 
     fn add(&self, py: Python<'_>, write: Write<'_>) -> PyResult<()> {
+        let here = self.place.enter(py)?;
         self.shared
-            .brief(py, |batch| write.into_batch(batch, &self.keyspace))
+            .brief(py, |batch| write.into_batch(batch, &here))
     }
 
     /// The batch, for its commit.
@@ -121,17 +120,17 @@ impl Batch {
 
     /// The same batch, for writes into another keyspace, given by name or as a handle.
     fn keyspace(&self, which: &Bound<'_, PyAny>) -> PyResult<Batch> {
+        let opening = &self.place.opening;
         Ok(Batch {
             shared: self.shared.clone(),
-            keyspace: keyspace_of(&self.opening, which)?,
-            opening: self.opening.clone(),
+            place: Place::new(opening, keyspace_of(opening, which)?, At::Now),
             durability: self.durability,
         })
     }
 
     /// Writes everything as one. The batch is used up then.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        self.opening.check(py)?;
+        let _inside = self.place.opening.enter(py)?;
         let batch = self.taken(py)?;
         py.detach(|| batch.into_inner().commit()).or_raise(py)
     }
@@ -152,7 +151,6 @@ impl Batch {
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let batch = slf.get();
-        batch.opening.check(slf.py())?;
         batch.shared.brief(slf.py(), |_| ())?;
         Ok(slf)
     }

@@ -119,8 +119,8 @@ impl Database {
         layout: Option<&Bound<'py, PyAny>>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, Keyspace>> {
-        self.opening.check(py)?;
-        let db = self.opening.db();
+        let inside = self.opening.enter(py)?;
+        let db = inside.db();
         if !create && !db.keyspace_exists(name) {
             let message = format!("there is no keyspace {name:?}");
             return Err(Failure::NotFound.raised(py, message));
@@ -139,56 +139,55 @@ impl Database {
 
     /// The names of all keyspaces, sorted.
     fn keyspaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.opening.check(py)?;
-        Ok(self.opening.db().keyspace_names())
+        let inside = self.opening.enter(py)?;
+        Ok(inside.db().keyspace_names())
     }
 
     /// Removes a keyspace and all that it holds.
     fn drop_keyspace(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        self.opening.check(py)?;
-        py.detach(|| self.opening.db().drop_keyspace(name))
-            .or_raise(py)
+        let inside = self.opening.enter(py)?;
+        py.detach(|| inside.db().drop_keyspace(name)).or_raise(py)
     }
 
     /// Gives a keyspace another name.
     #[pyo3(signature = (name, to))]
     fn rename_keyspace(&self, py: Python<'_>, name: &str, to: &str) -> PyResult<()> {
-        self.opening.check(py)?;
-        py.detach(|| self.opening.db().rename_keyspace(name, to))
+        let inside = self.opening.enter(py)?;
+        py.detach(|| inside.db().rename_keyspace(name, to))
             .or_raise(py)
     }
 
     /// Exchanges the names of two keyspaces, as one step.
     fn swap_keyspaces(&self, py: Python<'_>, one: &str, other: &str) -> PyResult<()> {
-        self.opening.check(py)?;
-        py.detach(|| self.opening.db().swap_keyspaces(one, other))
+        let inside = self.opening.enter(py)?;
+        py.detach(|| inside.db().swap_keyspaces(one, other))
             .or_raise(py)
     }
 
     /// Everything acknowledged so far survives power loss when this returns.
     fn persist(&self, py: Python<'_>) -> PyResult<()> {
-        self.opening.check(py)?;
-        py.detach(|| self.opening.db().persist()).or_raise(py)
+        let inside = self.opening.enter(py)?;
+        py.detach(|| inside.db().persist()).or_raise(py)
     }
 
     /// Writes everything that lies only in memory and in the log into tables.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.opening.check(py)?;
-        py.detach(|| self.opening.db().flush()).or_raise(py)
+        let inside = self.opening.enter(py)?;
+        py.detach(|| inside.db().flush()).or_raise(py)
     }
 
     /// The position after all changes so far: see `changes`.
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.opening.check(py)?;
-        let position = py.detach(|| self.opening.db().position()).or_raise(py)?;
+        let inside = self.opening.enter(py)?;
+        let position = py.detach(|| inside.db().position()).or_raise(py)?;
         Ok(PyBytes::new(py, &position.to_bytes()))
     }
 
     /// Of a database that was opened "beside" a writer: an opening of the newest moment. This one
     /// stays at its own moment.
     fn refresh<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Database>> {
-        self.opening.check(py)?;
-        let newer = py.detach(|| self.opening.db().refresh()).or_raise(py)?;
+        let inside = self.opening.enter(py)?;
+        let newer = py.detach(|| inside.db().refresh()).or_raise(py)?;
         let (path, mode) = (self.opening.path.clone(), self.opening.mode.clone());
         Database::of(py, newer, path, mode)
     }

@@ -9,6 +9,7 @@ use super::transaction::Transaction;
 use super::writes::{Range, commit, durability_of, ttl_of};
 use crate::border::bytes::Input;
 use crate::border::error::{Failure, OrRaise};
+use crate::border::held::Held;
 use crate::opening::Opening;
 use evendb::{Durability, Transaction as Tx, Value};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
@@ -35,10 +36,6 @@ impl Keyspace {
         PyClassInitializer::from(reader).add_subclass(Keyspace { place })
     }
 
-    fn handle(&self) -> &evendb::Keyspace {
-        &self.place.keyspace
-    }
-
     pub(crate) fn opening(&self) -> &Arc<Opening> {
         &self.place.opening
     }
@@ -49,17 +46,17 @@ impl Keyspace {
         py: Python<'_>,
         body: impl FnMut(&mut Tx) -> evendb::Result<R> + Send,
     ) -> PyResult<R> {
-        self.opening().check(py)?;
-        py.detach(|| self.opening().db().transact(body))
-            .or_raise(py)
+        let here = self.place.enter(py)?;
+        py.detach(|| here.db().transact(body)).or_raise(py)
     }
 
     /// The value that was taken out.
     fn taken_out(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Value>> {
+        let here = self.place.enter(py)?;
         self.transact(py, |transaction| {
-            let found = transaction.get(self.handle(), key)?;
+            let found = transaction.get(&here, key)?;
             if found.is_some() {
-                transaction.delete(self.handle(), key)?;
+                transaction.delete(&here, key)?;
             }
             Ok(found)
         })
@@ -75,7 +72,8 @@ impl Keyspace {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (key, value) = (Input::of(key, "key")?, Input::of(value, "value")?);
-        py.detach(|| self.handle().put(&*key, &*value)).or_raise(py)
+        let here = self.place.enter(py)?;
+        py.detach(|| here.put(&*key, &*value)).or_raise(py)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -83,7 +81,8 @@ impl Keyspace {
         if !self.place.has(py, &bytes)? {
             return Err(missing(key));
         }
-        py.detach(|| self.handle().delete(&*bytes)).or_raise(py)
+        let here = self.place.enter(py)?;
+        py.detach(|| here.delete(&*bytes)).or_raise(py)
     }
 
     /// Sets the value of `key`; for `ttl` seconds if that is given. `durability` ("process" or
@@ -102,19 +101,20 @@ impl Keyspace {
     ) -> PyResult<()> {
         let (key, value) = (Input::of(key, "key")?, Input::of(value, "value")?);
         let (ttl, durability) = (ttl_of(ttl)?, durability_of(py, durability)?);
-        let handle = self.handle();
+        let here = self.place.enter(py)?;
+        let handle: &evendb::Keyspace = &here;
         match (ttl, durability) {
             (None, None) => py.detach(|| handle.put(&*key, &*value)).or_raise(py),
             (Some(ttl), None) => py
                 .detach(|| handle.put_with_ttl(&*key, &*value, ttl))
                 .or_raise(py),
             (ttl, durability) => {
-                let mut batch = self.opening().db().batch();
+                let mut batch = here.db().batch();
                 match ttl {
                     Some(ttl) => batch.put_with_ttl(handle, &*key, &*value, ttl),
                     None => batch.put(handle, &*key, &*value),
                 };
-                commit(py, self.opening(), batch, durability)
+                commit(py, batch, durability)
             }
         }
     }
@@ -128,12 +128,13 @@ impl Keyspace {
         durability: Option<&str>,
     ) -> PyResult<()> {
         let key = Input::of(key, "key")?;
+        let here = self.place.enter(py)?;
         match durability_of(py, durability)? {
-            None => py.detach(|| self.handle().delete(&*key)).or_raise(py),
+            None => py.detach(|| here.delete(&*key)).or_raise(py),
             durability => {
-                let mut batch = self.opening().db().batch();
-                batch.delete(self.handle(), &*key);
-                commit(py, self.opening(), batch, durability)
+                let mut batch = here.db().batch();
+                batch.delete(&here, &*key);
+                commit(py, batch, durability)
             }
         }
     }
@@ -146,7 +147,8 @@ impl Keyspace {
     /// [b'kept']
     fn delete_prefix(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<()> {
         let range = Range::of_prefix(prefix)?;
-        py.detach(|| self.handle().delete_range::<&[u8]>(range.bounds()))
+        let here = self.place.enter(py)?;
+        py.detach(|| here.delete_range::<&[u8]>(range.bounds()))
             .or_raise(py)
     }
 
@@ -160,14 +162,15 @@ impl Keyspace {
         stop: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let range = Range::of(start, stop)?;
-        py.detach(|| self.handle().delete_range::<&[u8]>(range.bounds()))
+        let here = self.place.enter(py)?;
+        py.detach(|| here.delete_range::<&[u8]>(range.bounds()))
             .or_raise(py)
     }
 
     /// Removes everything: one write.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.handle().delete_range::<&[u8]>(..))
-            .or_raise(py)
+        let here = self.place.enter(py)?;
+        py.detach(|| here.delete_range::<&[u8]>(..)).or_raise(py)
     }
 
     /// Merges `operand` into the value of `key` by the keyspace's merge operator. Nothing is read.
@@ -184,8 +187,8 @@ impl Keyspace {
         operand: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (key, operand) = (Input::of(key, "key")?, Input::of(operand, "operand")?);
-        py.detach(|| self.handle().merge(&*key, &*operand))
-            .or_raise(py)
+        let here = self.place.enter(py)?;
+        py.detach(|| here.merge(&*key, &*operand)).or_raise(py)
     }
 
     /// Sets the value of `key` if it has none; returns whether it did. Of several callers at once
@@ -200,7 +203,8 @@ impl Keyspace {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let (key, value) = (Input::of(key, "key")?, Input::of(value, "value")?);
-        let swap = || self.handle().compare_and_swap(&*key, None, Some(&*value));
+        let here = self.place.enter(py)?;
+        let swap = || here.compare_and_swap(&*key, None, Some(&*value));
         py.detach(swap).or_raise(py).map(|done| done.is_ok())
     }
 
@@ -216,9 +220,10 @@ impl Keyspace {
         let key = Input::of(key, "key")?;
         let expected = Input::of_optional(expected, "expected")?;
         let new = Input::of_optional(new, "new")?;
+        let here = self.place.enter(py)?;
         let swap = || {
             let (expected, new) = (expected.as_deref(), new.as_deref());
-            self.handle().compare_and_swap(&*key, expected, new)
+            here.compare_and_swap(&*key, expected, new)
         };
         py.detach(swap).or_raise(py).map(|done| done.is_ok())
     }
@@ -236,7 +241,8 @@ impl Keyspace {
         if let Some(found) = self.place.look_up(py, &bytes)? {
             return Ok(given(py, Some(found), None));
         }
-        let swap = || self.handle().compare_and_swap(&*bytes, None, Some(&*value));
+        let here = self.place.enter(py)?;
+        let swap = || here.compare_and_swap(&*bytes, None, Some(&*value));
         match py.detach(swap).or_raise(py)? {
             Ok(()) => Ok(PyBytes::new(py, &value).into_any()),
             Err(found) => Ok(given(py, found, None)),
@@ -275,9 +281,10 @@ impl Keyspace {
     ) -> PyResult<Bound<'py, PyTuple>> {
         let prefix = Input::of_optional(prefix, "prefix")?;
         let prefix = prefix.as_deref().unwrap_or_default();
+        let here = self.place.enter(py)?;
         let pop = || match last {
-            false => self.handle().pop_first_prefix(prefix),
-            true => self.handle().pop_last_prefix(prefix),
+            false => here.pop_first_prefix(prefix),
+            true => here.pop_last_prefix(prefix),
         };
         match py.detach(pop).or_raise(py)? {
             Some((key, value)) => {
@@ -296,26 +303,26 @@ impl Keyspace {
         durability: Option<&str>,
     ) -> PyResult<()> {
         let durability = durability_of(py, durability)?;
-        self.opening().check(py)?;
-        let mut batch = crate::border::held::Held::new(self.opening().db().batch());
+        let mut batch = Held::new(self.place.enter(py)?.db().batch());
         pairs_of(other, |key, value| {
             let (key, value) = (Input::of(&key, "key")?, Input::of(&value, "value")?);
-            batch.put(self.handle(), &*key, &*value);
+            let here = self.place.enter(py)?;
+            batch.put(&here, &*key, &*value);
             Ok(())
         })?;
-        commit(py, self.opening(), batch.into_inner(), durability)
+        let _here = self.place.enter(py)?;
+        commit(py, batch.into_inner(), durability)
+    }
+
+    fn __ior__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.update(py, Some(other), None)
     }
 
     /// A batch of writes, into this keyspace if they name no other.
     #[pyo3(signature = (*, durability=None))]
     fn batch(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<Batch> {
-        self.opening().check(py)?;
         let durability = durability_of(py, durability)?;
-        Ok(Batch::new(
-            self.opening(),
-            self.handle().clone(),
-            durability,
-        ))
+        Ok(Batch::new(&self.place.enter(py)?, &self.place, durability))
     }
 
     /// A transaction, over this keyspace if a call names no other.
@@ -326,7 +333,8 @@ impl Keyspace {
         durability: Option<&str>,
     ) -> PyResult<Bound<'py, Transaction>> {
         let how = (durability_of(py, durability)?, false);
-        Transaction::begin(py, self.opening(), self.handle().clone(), how)
+        let keyspace = self.place.enter(py)?.clone();
+        Transaction::begin(py, self.opening(), keyspace, how)
     }
 
     /// Runs `function` with a transaction, and commits it; after a conflict it does so again, up to
@@ -352,7 +360,7 @@ impl Keyspace {
         let mut attempt = 0;
         loop {
             let how = (durability, attempt >= 2);
-            let keyspace = self.handle().clone();
+            let keyspace = self.place.enter(py)?.clone();
             let transaction = Transaction::begin(py, self.opening(), keyspace, how)?;
             let done = function.call1((&transaction,)).and_then(|answer| {
                 match transaction.get().running.slot.is_used() {
@@ -378,11 +386,12 @@ impl Keyspace {
     /// The database as it is now, as a mapping that is read; over this keyspace if a call names no
     /// other.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Snapshot>> {
-        Snapshot::begin(py, self.opening(), self.handle().clone())
+        let keyspace = self.place.enter(py)?.clone();
+        Snapshot::begin(py, self.opening(), keyspace)
     }
 
     fn __repr__(&self) -> String {
-        let (name, path) = (self.place.keyspace.name(), &self.opening().path);
+        let (name, path) = (self.place.name(), &self.opening().path);
         format!("<evendb.Keyspace {name:?} of {path:?}>")
     }
 

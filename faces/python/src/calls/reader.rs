@@ -6,7 +6,7 @@ use super::value::view_of;
 use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
 use crate::border::span::Span;
-use evendb::Value;
+use evendb::{KeyspaceOptions, Value};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView};
@@ -271,16 +271,18 @@ impl Reader {
     /// The name of the keyspace.
     #[getter]
     fn name(&self) -> String {
-        self.place.keyspace.name().to_owned()
+        self.place.name()
     }
 
     /// The keyspace's own options, as texts by name.
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.place.opening.check(py)?;
-        let chosen = self.place.keyspace.options().or_raise(py)?;
-        let all = PyDict::new(py);
-        for (name, text) in chosen.chosen() {
-            all.set_item(name, text)?;
+        let chosen = self.place.enter(py)?.options().or_raise(py)?;
+        let (all, none) = (PyDict::new(py), KeyspaceOptions::new());
+        for row in KeyspaceOptions::table() {
+            let text = chosen.text_of(row.name());
+            if text != none.text_of(row.name()) {
+                all.set_item(row.name(), text)?;
+            }
         }
         Ok(all)
     }

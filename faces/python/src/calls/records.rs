@@ -106,6 +106,7 @@ pub(crate) fn iterator_over(
             end: End::More,
         }),
         fetch: Slot::new(
+            &place.opening,
             Fetch {
                 source,
                 next: FIRST,
@@ -254,7 +255,7 @@ impl Records {
             Kind::Values => "values",
             Kind::Items => "items",
         };
-        format!("<evendb {kind} of {:?}>", self.place.keyspace.name())
+        format!("<evendb {kind} of {:?}>", self.place.name())
     }
 
     fn __reduce__(&self) -> PyResult<()> {
@@ -298,7 +299,7 @@ pub(crate) struct RecordIterator {
     opening: Arc<Opening>,
     kind: Kind,
     chunk: Mutex<Chunk>,
-    fetch: Slot<Fetch>,
+    fetch: Arc<Slot<Fetch>>,
 }
 
 /// A record within a chunk.

@@ -33,10 +33,10 @@ impl Snapshot {
         opening: &Arc<Opening>,
         keyspace: evendb::Keyspace,
     ) -> PyResult<Bound<'py, Snapshot>> {
-        opening.check(py)?;
-        let snapshot = opening.db().snapshot().or_raise(py)?;
-        let moment = Slot::new(Held::new(snapshot), "the snapshot is closed");
-        Snapshot::of(py, opening, Arc::new(moment), keyspace)
+        let inside = opening.enter(py)?;
+        let snapshot = Held::new(inside.db().snapshot().or_raise(py)?);
+        let moment = Slot::new(opening, snapshot, "the snapshot is closed");
+        Snapshot::of(py, opening, moment, keyspace)
     }
 
     fn of<'py>(
@@ -58,19 +58,14 @@ impl Snapshot {
     fn keyspace<'py>(&self, which: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Snapshot>> {
         let py = which.py();
         if let Ok(name) = which.extract::<String>() {
-            self.opening.check(py)?;
-            if !self.opening.db().keyspace_exists(&name) {
+            let inside = self.opening.enter(py)?;
+            if !inside.db().keyspace_exists(&name) {
                 let message = format!("there is no keyspace {name:?}");
                 return Err(Failure::NotFound.raised(py, message));
             }
         }
         let keyspace = keyspace_of(&self.opening, which)?;
-        Snapshot::of(
-            py,
-            &self.opening,
-            self.moment.clone(),
-            keyspace.into_inner(),
-        )
+        Snapshot::of(py, &self.opening, self.moment.clone(), keyspace)
     }
 
     /// The position of this moment among the changes: see `Database.changes`.
@@ -103,7 +98,7 @@ impl Snapshot {
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> String {
-        let name = slf.as_super().get().place.keyspace.name().to_owned();
+        let name = slf.as_super().get().place.name();
         format!("<evendb.Snapshot of {name:?}>")
     }
 

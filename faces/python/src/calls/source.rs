@@ -7,9 +7,10 @@ use crate::border::error::OrRaise;
 use crate::border::held::Held;
 use crate::border::slot::Slot;
 use crate::border::span::Span;
-use crate::opening::Opening;
+use crate::opening::{Gated, Inside, Opening, Release};
 use evendb::{Cursor, Filled, KeyCursor, Keyspace, Rest, Snapshot, Transaction, Value};
 use pyo3::prelude::*;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// A snapshot until it is closed.
@@ -17,7 +18,7 @@ pub(crate) type Moment = Slot<Held<Snapshot>>;
 
 /// A transaction until it has ended.
 pub(crate) struct Running {
-    pub(crate) slot: Slot<Held<Transaction>>,
+    pub(crate) slot: Arc<Slot<Held<Transaction>>>,
     /// Keys are locked when they are got.
     pub(crate) locks: bool,
 }
@@ -32,9 +33,37 @@ pub(crate) enum At {
 
 /// What reads need: a keyspace of an opening, and the moment.
 pub(crate) struct Place {
-    pub(crate) keyspace: Held<Keyspace>,
-    pub(crate) at: At,
+    keyspace: Gated<Keyspace>,
+    name: String,
+    at: At,
     pub(crate) opening: Arc<Opening>,
+}
+
+/// A call of a place: it stands for the keyspace.
+pub(crate) struct Here<'p> {
+    inside: Inside<'p>,
+    place: &'p Place,
+}
+
+impl Here<'_> {
+    pub(crate) fn db(&self) -> &evendb::Db {
+        self.inside.db()
+    }
+}
+
+impl Deref for Here<'_> {
+    type Target = Keyspace;
+    #[inline]
+    fn deref(&self) -> &Keyspace {
+        self.place.keyspace.get(&self.inside)
+    }
+}
+
+impl Release for Place {
+    fn release(&self) {
+        // SAFETY: as `Release` says.
+        unsafe { self.keyspace.let_go() };
+    }
 }
 
 /// What an iterator gives of each record.
@@ -47,11 +76,39 @@ pub(crate) enum Kind {
 
 impl Place {
     pub(crate) fn new(opening: &Arc<Opening>, keyspace: Keyspace, at: At) -> Arc<Place> {
-        Arc::new(Place {
-            keyspace: Held::new(keyspace),
+        let place = Arc::new(Place {
+            name: keyspace.name().to_owned(),
+            keyspace: Gated::new(keyspace),
             at,
             opening: opening.clone(),
+        });
+        opening.adopt(&place);
+        place
+    }
+
+    /// Begins a call.
+    #[inline]
+    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Here<'_>> {
+        let inside = self.opening.enter(py)?;
+        Ok(Here {
+            inside,
+            place: self,
         })
+    }
+
+    /// [`enter`](Self::enter) without Python. `None` after a close.
+    fn enter_detached(&self) -> Option<Here<'_>> {
+        let inside = self.opening.enter_detached()?;
+        Some(Here {
+            inside,
+            place: self,
+        })
+    }
+
+    /// The keyspace's name: the one that it had when this was made, if the database is closed.
+    pub(crate) fn name(&self) -> String {
+        let now = self.enter_detached().map(|here| here.name().to_owned());
+        now.unwrap_or_else(|| self.name.clone())
     }
 
     fn snapshot(moment: &Moment, py: Python<'_>) -> PyResult<Held<Snapshot>> {
@@ -61,7 +118,8 @@ impl Place {
     /// The value of a key.
     #[inline]
     pub(crate) fn look_up(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Value>> {
-        let keyspace: &Keyspace = &self.keyspace;
+        let here = self.enter(py)?;
+        let keyspace: &Keyspace = &here;
         match &self.at {
             At::Now => {
                 if !self.opening.calls_python()
@@ -72,12 +130,10 @@ impl Place {
                 py.detach(|| keyspace.get(key)).or_raise(py)
             }
             At::Moment(moment) => {
-                self.opening.check(py)?;
                 let snapshot = Place::snapshot(moment, py)?;
                 py.detach(|| snapshot.get(keyspace, key)).or_raise(py)
             }
             At::Transaction(running) => {
-                self.opening.check(py)?;
                 let look_up = |transaction: &mut Held<Transaction>| match running.locks {
                     true => transaction.get_for_update(keyspace, key),
                     false => transaction.get(keyspace, key),
@@ -91,10 +147,11 @@ impl Place {
     pub(crate) fn has(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
         match &self.at {
             At::Now if !self.opening.calls_python() => {
-                if let Ok(found) = self.keyspace.try_get(key).or_raise(py)? {
+                let here = self.enter(py)?;
+                if let Ok(found) = here.try_get(key).or_raise(py)? {
                     return Ok(found.is_some());
                 }
-                py.detach(|| self.keyspace.contains_key(key)).or_raise(py)
+                py.detach(|| here.contains_key(key)).or_raise(py)
             }
             _ => self.look_up(py, key).map(|found| found.is_some()),
         }
@@ -106,8 +163,8 @@ impl Place {
         py: Python<'_>,
         keys: &[impl AsRef<[u8]> + Sync],
     ) -> PyResult<Vec<Option<Value>>> {
-        let keyspace: &Keyspace = &self.keyspace;
-        self.opening.check(py)?;
+        let here = self.enter(py)?;
+        let keyspace: &Keyspace = &here;
         match &self.at {
             At::Now => py.detach(|| keyspace.multi_get(keys)).or_raise(py),
             At::Moment(moment) => {
@@ -130,8 +187,8 @@ impl Place {
         span: &Span,
         kind: Kind,
     ) -> PyResult<Source> {
-        self.opening.check(py)?;
-        let keyspace: &Keyspace = &self.keyspace;
+        let here = self.enter(py)?;
+        let keyspace: &Keyspace = &here;
         let cursor = match &self.at {
             At::Now => py.detach(|| keyspace.cursor::<&[u8]>(span.bounds())),
             At::Moment(moment) => {
@@ -307,7 +364,7 @@ fn transaction_chunk(
     chunk: &mut Vec<u8>,
     limits: (usize, usize),
 ) -> Result<Got, Refused> {
-    let At::Transaction(running) = &place.at else {
+    let (At::Transaction(running), Some(here)) = (&place.at, place.enter_detached()) else {
         return Ok(Got {
             records: 0,
             is_last: true,
@@ -315,7 +372,7 @@ fn transaction_chunk(
     };
     let mut last: Option<Vec<u8>> = None;
     let got = running.slot.detached(|transaction| {
-        let keyspace: &Keyspace = &place.keyspace;
+        let keyspace: &Keyspace = &here;
         let limits = (limits.0.min(256), limits.1);
         if kind == Kind::Keys {
             let mut keys = transaction.keys::<&[u8]>(keyspace, span.bounds())?;
@@ -368,8 +425,8 @@ impl Place {
         key: &[u8],
         part: std::ops::Range<u64>,
     ) -> PyResult<Option<(Value, std::ops::Range<usize>)>> {
-        let keyspace: &Keyspace = &self.keyspace;
-        self.opening.check(py)?;
+        let here = self.enter(py)?;
+        let keyspace: &Keyspace = &here;
         let found = match &self.at {
             At::Now => py.detach(|| keyspace.get_part(key, part)).or_raise(py)?,
             At::Moment(moment) => {

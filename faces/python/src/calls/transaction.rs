@@ -44,10 +44,10 @@ impl Transaction {
         keyspace: evendb::Keyspace,
         (durability, locks): (Option<Durability>, bool),
     ) -> PyResult<Bound<'py, Transaction>> {
-        opening.check(py)?;
-        let transaction = opening.db().transaction().or_raise(py)?;
+        let inside = opening.enter(py)?;
+        let transaction = Held::new(inside.db().transaction().or_raise(py)?);
         let running = Running {
-            slot: Slot::new(Held::new(transaction), TRANSACTION_USED),
+            slot: Slot::new(opening, transaction, TRANSACTION_USED),
             locks,
         };
         Transaction::of(py, opening, Arc::new(running), (keyspace, durability))
@@ -75,8 +75,8 @@ impl Transaction {
     }
 
     fn add(&self, py: Python<'_>, write: Write<'_>) -> PyResult<()> {
-        self.place.opening.check(py)?;
-        let keyspace = &self.place.keyspace;
+        let here = self.place.enter(py)?;
+        let keyspace: &evendb::Keyspace = &here;
         let slot = &self.running.slot;
         match self.place.opening.calls_python() {
             false => slot.brief(py, |tx| write.into_transaction(tx, keyspace))?,
@@ -220,9 +220,9 @@ impl Transaction {
         default: Option<Bound<'py, PyAny>>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.place.opening.check(py)?;
+        let here = self.place.enter(py)?;
         let (key, timeout): (_, Option<Duration>) = (Input::of(key, "key")?, ttl_of(timeout)?);
-        let keyspace = &self.place.keyspace;
+        let keyspace: &evendb::Keyspace = &here;
         let found = self.running.slot.at_length(py, |transaction| {
             if let Some(timeout) = timeout {
                 transaction.lock_timeout(timeout);
@@ -252,14 +252,14 @@ impl Transaction {
     /// The same transaction over another keyspace, given by name or as a handle.
     fn keyspace<'py>(&self, which: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Transaction>> {
         let opening = &self.place.opening;
-        let keyspace = keyspace_of(opening, which)?.into_inner();
+        let keyspace = keyspace_of(opening, which)?;
         let of = (keyspace, self.durability);
         Transaction::of(which.py(), opening, self.running.clone(), of)
     }
 
     /// Writes everything as one, if nothing that was read has changed; otherwise `Conflict`.
     pub(crate) fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        self.place.opening.check(py)?;
+        let _inside = self.place.opening.enter(py)?;
         let transaction = self.taken(py)?;
         py.detach(|| transaction.into_inner().commit()).or_raise(py)
     }
@@ -298,7 +298,7 @@ impl Transaction {
     }
 
     fn __repr__(&self) -> String {
-        format!("<evendb.Transaction of {:?}>", self.place.keyspace.name())
+        format!("<evendb.Transaction of {:?}>", self.place.name())
     }
 
     fn __reduce__(&self) -> PyResult<()> {

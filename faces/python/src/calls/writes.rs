@@ -2,7 +2,6 @@
 
 use crate::border::bytes::Input;
 use crate::border::error::{Failure, OrRaise};
-use crate::border::held::Held;
 use crate::border::span::prefix_end;
 use crate::opening::Opening;
 use evendb::{Durability, Keyspace};
@@ -32,20 +31,23 @@ pub(crate) fn ttl_of(seconds: Option<f64>) -> PyResult<Option<Duration>> {
 }
 
 /// A keyspace of the same database, given by name (and made if it is missing) or as a handle.
-pub(crate) fn keyspace_of(opening: &Opening, which: &Bound<'_, PyAny>) -> PyResult<Held<Keyspace>> {
+pub(crate) fn keyspace_of(opening: &Arc<Opening>, which: &Bound<'_, PyAny>) -> PyResult<Keyspace> {
     let py = which.py();
-    opening.check(py)?;
+    let inside = opening.enter(py)?;
     if let Ok(handle) = which.cast::<super::reader::Reader>() {
-        let keyspace = &handle.get().place.keyspace;
-        return Ok(Held::new((**keyspace).clone()));
+        let place = &handle.get().place;
+        if !Arc::ptr_eq(opening, &place.opening) {
+            let message = "the keyspace is of another database, or of an earlier opening of it";
+            return Err(Failure::InvalidArgument.raised(py, message));
+        }
+        return Ok(place.enter(py)?.clone());
     }
     let Ok(name) = which.extract::<String>() else {
         return Err(PyTypeError::new_err(
             "a keyspace is given by its name, or as a handle",
         ));
     };
-    let keyspace = py.detach(|| opening.db().keyspace(&name)).or_raise(py)?;
-    Ok(Held::new(keyspace))
+    py.detach(|| inside.db().keyspace(&name)).or_raise(py)
 }
 
 /// The bounds of a range that is deleted.
@@ -124,14 +126,12 @@ impl Write<'_> {
     }
 }
 
-/// Writes a batch, without the interpreter's lock.
+/// Writes a batch, without the interpreter's lock. The caller is inside.
 pub(crate) fn commit(
     py: Python<'_>,
-    opening: &Arc<Opening>,
     mut batch: evendb::Batch,
     durability: Option<Durability>,
 ) -> PyResult<()> {
-    opening.check(py)?;
     if let Some(durability) = durability {
         batch.durability(durability);
     }
@@ -142,18 +142,3 @@ pub(crate) fn commit(
 pub(crate) const BATCH_USED: &str = "the batch was committed or given up; begin another one";
 /// What a second use of a transaction says.
 pub(crate) const TRANSACTION_USED: &str = "the transaction has ended; begin another one";
-
-/// A `KeyError`-free check for objects that only one database can use.
-pub(crate) fn same_opening(
-    py: Python<'_>,
-    one: &Arc<Opening>,
-    other: &Arc<Opening>,
-) -> PyResult<()> {
-    match Arc::ptr_eq(one, other) {
-        true => Ok(()),
-        false => {
-            let message = "the keyspace is of another database, or of an earlier opening of it";
-            Err(Failure::InvalidArgument.raised(py, message))
-        }
-    }
-}

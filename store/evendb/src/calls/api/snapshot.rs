@@ -2,6 +2,7 @@
 
 use crate::api::keyspace::Keyspace;
 use crate::error::Result;
+use crate::expiry::time_of_day;
 use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
 use crate::read::get;
 use crate::read::moment::Moment;
@@ -11,6 +12,7 @@ use crate::sync::Arc;
 use crate::value::Value;
 use evendb_trace::{Call, Kind as Asked};
 use std::ops::RangeBounds;
+use std::time::SystemTime;
 
 /// One moment of the whole database, all keyspaces together.
 ///
@@ -74,6 +76,40 @@ impl Snapshot {
             self.recording().asked(began, call, &found);
         }
         found
+    }
+
+    /// The time at which the value of `key` expires. `None` if it stays, if there is none, or if it
+    /// is a value of merge operands.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use std::time::{Duration, SystemTime};
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let keyspace = db.default_keyspace();
+    /// keyspace.put_with_ttl("session", "ada", Duration::from_secs(1800))?;
+    /// db.put("user", "ada")?;
+    /// let snapshot = db.snapshot()?;
+    /// assert!(snapshot.expires(keyspace, "session")?.unwrap() > SystemTime::now());
+    /// assert_eq!(snapshot.expires(keyspace, "user")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`get`](Self::get).
+    pub fn expires(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<SystemTime>> {
+        let key = key.as_ref();
+        if self.look_up(keyspace, key)?.is_none() {
+            return Ok(None);
+        }
+        let (engine, point) = (self.moment.engine(), self.moment.point());
+        let expires = get::expiry_of(engine, &keyspace.state, key, point)?;
+        Ok(expires.map(time_of_day))
     }
 
     /// The values of `keys`, in their order.
