@@ -166,13 +166,20 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             return
         if store.mine():
             raise evendb.Error("close() inside of transact()")
-        with store.lock, self._open_lock:
-            if self._store is not store:
+        with self._open_lock:
+            if self._store is store and store.leave():
+                self._closed()
                 return
-            self._store = _CLOSED
-            followers = self._room.followers
-            followers[:] = [ref for ref in followers if ref() not in (None, self)]
-            store.release()
+        # The last user waits for the thread inside of `transact()`, and closes the database.
+        with store.lock, self._open_lock:
+            if self._store is store:
+                self._closed()
+                store.release()
+
+    def _closed(self):
+        self._store = _CLOSED
+        followers = self._room.followers
+        followers[:] = [ref for ref in followers if ref() not in (None, self)]
 
     def __del__(self):
         try:

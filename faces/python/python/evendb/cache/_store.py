@@ -118,8 +118,16 @@ class Store:
             for room in self.rooms.values():
                 room.load()
 
+    def leave(self):
+        """One user less, unless it is the last one; whether it was not."""
+        with _registry_lock:
+            if self.users > 1:
+                self.users -= 1
+                return True
+            return False
+
     def release(self):
-        """One user less; the last one closes the database."""
+        """One user less; the last one closes the database. The caller has the lock."""
         with self.lock, _registry_lock:
             self.users -= 1
             if self.users > 0:

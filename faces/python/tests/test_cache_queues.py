@@ -1,0 +1,334 @@
+"""Deques, queues, locks and crashes of `evendb.cache`."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import evendb
+from evendb.cache import (
+    Averager,
+    BoundedSemaphore,
+    Cache,
+    CodecError,
+    Deque,
+    EmptyDirWarning,
+    FanoutCache,
+    Index,
+    Lock,
+    RLock,
+    Timeout,
+    UnknownFileWarning,
+)
+from evendb.cache import _codec as codec
+from evendb.cache import _recipes
+from test_cache_memo import run_threads
+
+
+@pytest.fixture
+def cache(tmp_path):
+    with Cache(tmp_path / "cache") as cache:
+        yield cache
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """Runs a program and kills it with -9 after it has written a number of lines."""
+
+    def run(text, directory, lines):
+        command = [sys.executable, "-c", text, str(directory)]
+        package = os.path.dirname(os.path.dirname(evendb.__file__))
+        environment = {"PYTHONPATH": package, "PATH": "/usr/bin:/bin"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+        written = [process.stdout.readline() for _ in range(lines)]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        return written
+
+    return run
+
+
+PRODUCER = """
+import sys
+from evendb.cache import Deque
+deque = Deque(directory=sys.argv[1], maxlen=20)
+number = 0
+while True:
+    deque.append(b"%d " % number + bytes(33_000))
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_a_deque_after_its_producer_was_killed(tmp_path, killed):
+    """Records were dropped from a Deque, then peekleft blocked for ever."""
+    last = -1
+    for turn in range(4):
+        lines = killed(PRODUCER, tmp_path / "deque", 3 + 7 * turn)
+        deque = Deque(directory=str(tmp_path / "deque"), maxlen=20)
+        assert deque.cache.check() == []
+        numbers = [int(value.split()[0]) for value in deque]
+        assert int(lines[-1]) in numbers and len(numbers) <= 20
+        assert numbers[-1] == int(deque.peek().split()[0]) and numbers[-1] >= last or turn
+        deque.rotate(3)
+        assert int(deque.peekleft().split()[0]) == int(deque.popleft().split()[0])
+        deque.clear()
+        with pytest.raises(IndexError):
+            deque.peekleft()
+        deque.cache.close()
+
+
+def test_a_deque_with_a_broken_value(tmp_path):
+    """A broken value in a Deque: peekleft, pop and rotate end."""
+    deque = Deque("abc", str(tmp_path / "deque"))
+    key = codec.encode_key(500_000_000_000_000)
+    with deque.cache._transact() as unit:
+        unit.write_values.put(key, b"\x0b" + unit.values.get(key)[1:] + b"{")
+    for call in (deque.peekleft, deque.popleft, lambda: deque.rotate(-1), lambda: list(deque)):
+        with pytest.raises(CodecError, match="500000000000000"):
+            call()
+    assert deque.pop() == "c" and deque.peek() == "b"
+    deque[0] = "mended"
+    assert list(deque) == ["mended", "b"]
+
+
+def test_a_deque_whose_files_are_gone(tmp_path):
+    """A missing file in a Deque: what is there comes, and nothing waits."""
+    cache = Cache(tmp_path / "cache", disk_files=True, eviction_policy="none")
+    deque = Deque.fromcache(cache, [b"%d" % number * 40_000 for number in range(4)])
+    for place in (0, 3):
+        os.remove(cache.read(500_000_000_000_000 + place).name)
+    assert [value[:1] for value in deque] == [b"1", b"2"]
+    with pytest.raises(OSError, match="check"):
+        deque.peekleft()
+    assert deque.popleft()[:1] == b"1" and deque.pop()[:1] == b"2"
+    with pytest.raises(IndexError):
+        deque.pop()
+    cache.close()
+
+
+def test_sixteen_threads_set_one_default(tmp_path):
+    """Index.setdefault was not atomic."""
+    index = Index(str(tmp_path / "index"))
+    results = []
+
+    def work():
+        mine = threading.get_ident()
+        results.append([index.setdefault(key, mine) for key in range(60)])
+
+    run_threads(work)
+    assert len(results) == 16
+    for key in range(60):
+        assert {result[key] for result in results} == {index[key]}
+
+
+def test_a_deque_is_a_deque(tmp_path):
+    """Ends, middle, order, comparison, and the greatest length."""
+    deque = Deque(range(5), str(tmp_path / "deque"), maxlen=5)
+    deque.append(5)
+    deque.appendleft(0)
+    assert list(deque) == [0, 1, 2, 3, 4] and deque == [0, 1, 2, 3, 4]
+    deque[-1] = "end"
+    del deque[1]
+    assert deque[2] == 3 and deque.count("end") == 1 and len(deque) == 4
+    deque.reverse()
+    assert list(deque) == ["end", 3, 2, 0] and list(reversed(deque)) == [0, 2, 3, "end"]
+    deque.rotate(-1)
+    deque.remove("end")
+    assert list(deque) == [3, 2, 0] and deque < [4] and deque != [3, 2]
+    deque.maxlen = 1
+    assert list(deque) == [0]
+    for index in (1, -2):
+        with pytest.raises(IndexError):
+            deque[index]
+
+
+def test_queues_of_threads(cache):
+    """Each value that 8 threads push is pulled once."""
+    taken = []
+
+    def work():
+        for number in range(20):
+            cache.push((threading.get_ident(), number), prefix="jobs")
+        for _ in range(20):
+            taken.append(cache.pull(prefix="jobs")[1])
+
+    run_threads(work, 8)
+    assert len(taken) == len(set(taken)) == 160 and cache.pull(prefix="jobs") == (None, None)
+    assert len(cache) == 0 and cache.check() == []
+    assert cache.push("a") == 500_000_000_000_000 and cache.push("b", side="front") == 499999999999999
+    assert cache.peek(side="back")[1] == "a" and cache.peekitem() == (499999999999999, "b")
+    with pytest.raises(ValueError, match="front"):
+        cache.push(1, side="left")
+
+
+HOLDER = """
+import sys
+from evendb.cache import Cache, Lock, RLock, BoundedSemaphore
+cache = Cache(sys.argv[1], eviction_policy="none")
+for expire in (None, 1000):
+    Lock(cache, ("lock", expire), expire=expire).acquire()
+    RLock(cache, ("rlock", expire), expire=expire).acquire()
+    BoundedSemaphore(cache, ("semaphore", expire), expire=expire).acquire()
+import os
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_locks_of_a_process_that_was_killed(tmp_path, killed, monkeypatch):
+    """A stale lock of a stopped run: waited for ever without a word."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "cache")]
+    package = os.path.dirname(os.path.dirname(evendb.__file__))
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": package}
+    )
+    pid = process.stdout.readline().decode().strip()
+    process.kill()
+    process.communicate()
+    with Cache(tmp_path / "cache") as cache:
+        for kind in (Lock, RLock, BoundedSemaphore):
+            name = {"Lock": "lock", "RLock": "rlock"}.get(kind.__name__, "semaphore")
+            with pytest.raises(Timeout, match=f"{pid}-.*has ended"):
+                kind(cache, (name, None)).acquire()
+            cache.delete((name, None))
+            with kind(cache, (name, None), timeout=0):
+                pass
+            # The clock passes the expiry of the other one.
+            cache.touch((name, 1000), expire=-1)
+            with kind(cache, (name, 1000), timeout=0):
+                pass
+
+
+def test_who_waits_is_told_who_holds(cache, monkeypatch):
+    """A lock that is held: a timeout, or a warning after a minute, says by whom."""
+    for kind in (Lock, RLock, BoundedSemaphore):
+        holder = kind(cache, kind.__name__)
+        holder.acquire()
+        (result,) = run_threads(kind(cache, kind.__name__, timeout=0.01).acquire, 1)
+        assert isinstance(result, Timeout) and f"{os.getpid()}-" in str(result)
+        holder.release()
+    monkeypatch.setattr(_recipes, "WARN_AFTER", 0.0)
+    lock = Lock(cache, "lock")
+    lock.acquire()
+    threading.Timer(0.05, lock.release).start()
+    with pytest.warns(UserWarning, match=f"{os.getpid()}-"):
+        Lock(cache, "lock").acquire()
+    assert Lock(cache, "lock").locked()
+    with pytest.raises(AssertionError, match="un-acquired"):
+        RLock(cache, "never").release()
+    with pytest.raises(AssertionError, match="un-acquired"):
+        BoundedSemaphore(cache, "never").release()
+
+
+def test_a_semaphore_and_an_average(cache):
+    """Two may have the semaphore; an average is one entry."""
+    semaphore = BoundedSemaphore(cache, "two", value=2, timeout=0)
+    with semaphore, semaphore, pytest.raises(Timeout):
+        semaphore.acquire()
+    average = Averager(cache, "average")
+    assert average.get() is None
+    run_threads(lambda: average.add(4), 8)
+    average.add(13)
+    assert average.get() == average.pop() == 5 and average.get() is None
+
+
+WRITER = """
+import sys, random
+from evendb.cache import Cache
+cache = Cache(sys.argv[1], size_limit=20_000, eviction_policy="least-recently-used",
+              disk_files=True, disk_min_file_size=500)
+number = 0
+while True:
+    key = random.randrange(50)
+    cache.set(key, b"x" * random.randrange(1000), expire=random.choice([None, 0.01]), tag="t")
+    cache.get(random.randrange(50))
+    if number % 7 == 0:
+        cache.delete(key)
+        cache.evict("t") if number % 91 == 0 else None
+    number += 1
+    print(number, flush=True)
+"""
+
+
+def test_a_crash_leaves_no_entry_without_its_index(tmp_path, killed):
+    """Entries, indexes, counts and files agree after kill -9; at most a file is left over."""
+    for turn in range(3):
+        killed(WRITER, tmp_path / "cache", 40 + 60 * turn)
+        with Cache(tmp_path / "cache") as cache:
+            found = [warning for warning in cache.check(fix=True)]
+            assert {w.category for w in found} <= {UnknownFileWarning, EmptyDirWarning}
+            assert cache.check() == []
+
+
+def test_threads_on_one_cache_while_others_close_it(tmp_path):
+    """Threads on one object, and close() against all: no call fails."""
+    with FanoutCache(tmp_path / "cache") as cache:
+
+        def work():
+            for number in range(15):
+                assert cache.set((threading.get_ident(), number), number, retry=True)
+                assert cache.get((threading.get_ident(), number)) == number
+                cache.incr("all", retry=True)
+                if number % 5 == 0:
+                    cache.close()
+
+        results = run_threads(work, 8)
+        assert results == [None] * 8 and cache["all"] == 8 * 15
+        assert len(cache) == 8 * 15 + 1 and cache.check() == []
+
+
+def test_many_openings_of_one_directory(tmp_path):
+    """Threads that make the same fresh cache at once share it."""
+    made = run_threads(lambda: Cache(tmp_path / "cache"), 16)
+    for number, cache in enumerate(made):
+        cache[number] = number
+    assert len(made[0]) == 16 and len({id(cache._store) for cache in made}) == 1
+    for cache in made:
+        cache.close()
+    assert made[0]._store is not None and not os.path.exists(tmp_path / "cache/cache.db")
+    os.rename(tmp_path / "cache", tmp_path / "moved")
+    with Cache(tmp_path / "moved") as cache:
+        assert sorted(cache) == list(range(16))
+
+
+def test_a_copy_keeps_deadlines(tmp_path):
+    """Records with expiry were missing from backups, or lost their expiry."""
+    with Cache(tmp_path / "cache") as cache:
+        cache.set("later", 1, expire=1000)
+        cache.set("touched", 1)
+        cache.set("soon", 1, expire=-1)
+        cache.touch("touched", 2000)
+        expected = [cache.get(key, expire_time=True)[1] for key in ("later", "touched")]
+    shutil.copytree(tmp_path / "cache", tmp_path / "copy")
+    with Cache(tmp_path / "copy") as cache:
+        assert [cache.get(key, expire_time=True)[1] for key in ("later", "touched")] == expected
+        assert cache.get("soon") is None and cache.expire() == 1 and cache.check() == []
+
+
+def test_values_as_files(tmp_path):
+    """disk_files: another program reads a value by its path; folders go with their files."""
+    with Cache(tmp_path / "cache", disk_files=True) as cache:
+        cache["key"] = b"x" * 40_000
+        with cache.read("key") as file:
+            assert open(file.name, "rb").read() == b"x" * 40_000
+        assert cache.volume() > 40_000
+        with pytest.raises(KeyError):
+            with cache.transact():
+                cache["key"] = b"y" * 40_000
+                raise KeyError
+        assert cache["key"] == b"x" * 40_000 and cache.check() == []
+        cache["key"] = "y" * 40_000
+        assert cache["key"] == "y" * 40_000 and cache.check() == []
+        (tmp_path / "cache/aa").mkdir()
+        (tmp_path / "cache/stray").write_text("x")
+        kinds = {warning.category for warning in cache.check(fix=True)}
+        assert kinds == {UnknownFileWarning, EmptyDirWarning} and cache.check() == []
+    with Cache(tmp_path / "cache") as cache:
+        assert cache["key"] == "y" * 40_000 and cache.clear() == 1
+    assert os.listdir(tmp_path / "cache") == ["cache.evendb"]
