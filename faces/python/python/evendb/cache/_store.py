@@ -3,6 +3,8 @@
     directory/cache.evendb      one EvenDB database: a STORE, one in a process for each directory
         values, index           the ROOM "" (a Cache has one room; `_record` has the layout)
         deque/jobs:values, ...  the room "deque/jobs" of a FanoutCache
+    directory/ab/cd/....val     files of values of the room "", if it has any (`_disk`)
+    directory/rooms/deque/jobs  the same of other rooms
 
 One process writes to a store: the database's lock keeps others out, with `Locked`. In the process
 any number of Cache objects share one store, which closes with the last of them.
@@ -13,7 +15,8 @@ and commits the batch with the room's counts. Inside of `transact()` all units o
 and write one transaction of the database, which commits at the end, or leaves nothing.
 No conflict is possible, because nobody else writes. Order of locks: a store's, then the registry's.
 
-READS take no lock. They see what is committed, and the thread inside of `transact()` its own writes.
+READS take no lock. They see what is committed; the thread inside of `transact()` sees its own
+writes.
 
 COUNTS (entries, bytes, next numbers, hits, misses, culled) are in memory and in the record `m`,
 which each unit writes: after a crash they are exactly those of the last commit. Hits and misses
@@ -38,6 +41,7 @@ from . import _record as rec
 from ._record import Entry
 
 DATABASE = "cache.evendb"
+ROOMS = "rooms"
 NOTES_MAX = 256
 POLICY_LETTERS = {
     "none": None,
@@ -45,6 +49,14 @@ POLICY_LETTERS = {
     "least-recently-used": b"u",
     "least-frequently-used": b"f",
 }
+
+
+def file_folder(room):
+    """The folder, in parts, of the files of a room; [] for the room ""."""
+    parts = room.split("/") if room else []
+    if any(part in ("", ".", "..") or os.sep in part for part in parts):
+        raise ValueError(f"the name {room!r} is no path of names with / between them")
+    return [ROOMS, *parts] if parts else []
 
 
 class Timeout(Exception):
@@ -117,6 +129,8 @@ class Store:
                 self.db = newer
             for room in self.rooms.values():
                 room.load()
+                for cache in filter(None, [ref() for ref in room.followers]):
+                    cache._read = room.values.get
 
     def leave(self):
         """One user less, unless it is the last one; whether it was not."""
