@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+import evendb
 from evendb.cache import Cache, CodecError, Index, JSONDisk
 from evendb.cache import _codec as codec
 
@@ -218,3 +219,17 @@ def test_an_index_is_typed_at_run_time(tmp_path):
     assert list(index.items()) == [("b", 1), (2, (3,)), ("c", None)]
     assert index == {"b": 1, 2: (3,), "c": None} and index != {"b": 1}
     assert list(reversed(index)) == ["c", 2, "b"]
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    """A folder of another release: read, or refused by a typed error."""
+    with Cache(tmp_path / "cache") as cache:
+        cache["key"] = 1
+        with cache._transact() as unit:
+            unit.write_index.put(b"sformat", b"2")
+    with pytest.raises(evendb.Error, match="format 2"):
+        Cache(tmp_path / "cache")
+    with evendb.open(tmp_path / "cache/cache.evendb") as db:
+        db.keyspace("index")[b"sformat"] = b"1"
+    with Cache(tmp_path / "cache") as cache:
+        assert cache["key"] == 1

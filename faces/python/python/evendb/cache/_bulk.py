@@ -174,10 +174,8 @@ class BulkMethods:
             check_setting(name, value)
             self._store_setting(name, value)
         self._follow(name, value)
-        for ref in list(room.followers) if name == "eviction_policy" else ():
-            other = ref()
-            if other is not None:
-                other._follow(name, value)
+        for other in room.others() if name == "eviction_policy" else ():
+            other._follow(name, value)
         return value
 
     def _follow(self, name, value):

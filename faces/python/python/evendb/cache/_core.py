@@ -22,7 +22,6 @@ import os.path as op
 import tempfile
 import threading
 import time
-import weakref
 from hashlib import sha256
 
 import evendb
@@ -125,7 +124,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             store = _store.acquire(self._directory, self._mode, self._options)
             try:
                 room = store.room(self._room_name)
-                room.followers.append(weakref.ref(self))
+                room.follow(self)
             except BaseException:
                 store.release()
                 raise
@@ -151,6 +150,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             self._follow(name, value)
             if writer and stored.get(name, DEFAULT_SETTINGS.get(name, ENOVAL)) != value:
                 self.reset(name, value)
+        if writer and "format" not in room.settings:
+            self._store_setting("format", _store.FORMAT)
         if writer and room.policy_unfinished():
             self._store_setting("eviction_policy", self.eviction_policy)
             self._follow("eviction_policy", self.eviction_policy)
@@ -179,8 +180,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
 
     def _closed(self):
         self._store = _CLOSED
-        followers = self._room.followers
-        followers[:] = [ref for ref in followers if ref() not in (None, self)]
+        self._room.unfollow(self)
 
     def __del__(self):
         try:

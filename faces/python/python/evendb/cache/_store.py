@@ -33,6 +33,7 @@ import json
 import math
 import os
 import threading
+import weakref
 from contextlib import contextmanager
 
 import evendb
@@ -42,6 +43,8 @@ from ._record import Entry
 
 DATABASE = "cache.evendb"
 ROOMS = "rooms"
+# What `_codec` and `_record` describe. It is stored with each room.
+FORMAT = 1
 NOTES_MAX = 256
 POLICY_LETTERS = {
     "none": None,
@@ -129,7 +132,7 @@ class Store:
                 self.db = newer
             for room in self.rooms.values():
                 room.load()
-                for cache in filter(None, [ref() for ref in room.followers]):
+                for cache in room.followers:
                     cache._read = room.values.get
 
     def leave(self):
@@ -212,7 +215,7 @@ class Room:
         self.names = (f"{name}:values", f"{name}:index") if name else ("values", "index")
         self.notes = {}
         self.notes_lock = threading.Lock()
-        self.followers = []
+        self.followers = weakref.WeakSet()
         self.load()
 
     def load(self):
@@ -228,8 +231,28 @@ class Room:
             str(key[1:], "utf-8"): json.loads(value)
             for key, value in self.index.items(prefix=rec.SETTING)
         }
+        if self.settings.get("format", FORMAT) != FORMAT:
+            raise evendb.Error(
+                f"the cache {self.store.path!r} has format {self.settings['format']!r}, "
+                f"and this version of evendb.cache knows format {FORMAT}"
+            )
         self.set_policy(self.settings.get("eviction_policy", "least-recently-stored"))
         self.next_expiry = self.first_expiry(self.index)
+
+    def follow(self, cache):
+        """A Cache that hears of a change of the policy."""
+        with _registry_lock:
+            self.followers.add(cache)
+
+    def unfollow(self, cache):
+        """The Cache was closed."""
+        with _registry_lock:
+            self.followers.discard(cache)
+
+    def others(self):
+        """The Cache objects over this room."""
+        with _registry_lock:
+            return list(self.followers)
 
     def set_policy(self, policy):
         """Follows the setting `eviction_policy`."""
