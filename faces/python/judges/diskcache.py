@@ -46,10 +46,10 @@ EXPECTED_IN_STORE = {
     "core::test_cleanup_dirs": FILES,
     "core::test_disk_write_os_error": FILES,
 }
-# It asks for each SQLite pragma among the default settings; here are none, so it asks nothing.
+# It compares the pragmas among the default settings; here are none, so it asks nothing.
 EMPTY = {"core::test_pragmas"}
 
-SHIM = '''"""diskcache's names over evendb.cache, with codec="pickle". Made by judges/diskcache.py."""
+SHIM = '''"""diskcache's names over evendb.cache, with codec="pickle". The judge makes it."""
 
 import os
 import sys

@@ -66,7 +66,7 @@ def test_whole_arguments_are_the_key(cache):
 
 
 def test_equal_hashes_are_different_calls(tmp_path):
-    """Only a hash of the arguments was looked up: objects of equal hash that call themselves equal."""
+    """Only a hash of the arguments was looked up: objects that call themselves equal."""
     with Cache(tmp_path / "cache", codec="pickle") as cache:
         function, calls = counted(lambda thing: thing.value)
         memoized = cache.memoize("name")(function)

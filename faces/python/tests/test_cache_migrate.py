@@ -29,6 +29,7 @@ def make_diskcache(folder, rows, **settings):
         " expire_time REAL, access_time REAL, access_count INTEGER DEFAULT 0, tag BLOB,"
         " size INTEGER DEFAULT 0, mode INTEGER DEFAULT 0, filename TEXT, value BLOB)"
     )
+    connection.execute("BEGIN")
     for key, raw, expire, tag, mode, name, value in rows:
         if name is not None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -39,6 +40,7 @@ def make_diskcache(folder, rows, **settings):
             " filename, value) VALUES (?, ?, 1.0, ?, 1.0, ?, ?, ?, ?)",
             (key, raw, expire, tag, mode, name, value),
         )
+    connection.execute("COMMIT")
     connection.close()
 
 
@@ -50,12 +52,13 @@ def test_keys_values_expiry_and_tags_go_over(tmp_path):
     """An existing folder moves by one call, and the report says what was left."""
     later = time.time() + 1000.5
     rows = [
-        plain("text", "é"), plain(b"bytes", b"\0"), plain(7, 8), plain(1.5, 2.5),
+        plain("text", "\u00e9"), plain(b"bytes", b"\0"), plain(7, 8), plain(1.5, 2.5),
         plain("tagged", 1, tag="red"), plain("tagged2", 1, tag=9), plain("expires", 1, later),
         plain("expired", 1, 5.0), ("file", 1, None, None, 2, "aa/bb/c.val", b"x" * 50_000),
-        ("filetext", 1, None, None, 3, "aa/bb/d.val", "é".encode() * 20_000),
+        ("filetext", 1, None, None, 3, "aa/bb/d.val", "\u00e9".encode() * 20_000),
         ("pickled", 1, None, None, 4, None, pickle.dumps([1])),
-        ("gone", 1, None, None, 2, "aa/bb/gone.val", b"y"), ("none", 1, None, None, 2, "../x", b"y"),
+        ("gone", 1, None, None, 2, "aa/bb/gone.val", b"y"),
+        ("none", 1, None, None, 2, "../x", b"y"),
     ]
     make_diskcache(tmp_path / "old", rows, size_limit=5_000_000, cull_limit=3)
     os.remove(tmp_path / "old/aa/bb/gone.val")
@@ -67,10 +70,10 @@ def test_keys_values_expiry_and_tags_go_over(tmp_path):
     with Cache(tmp_path / "new") as cache:
         assert list(cache) == ["text", b"bytes", 7, 1.5, "tagged", "tagged2", "expires", "file",
                                "filetext"]
-        assert [cache["text"], cache[b"bytes"], cache[7], cache[1.5]] == ["é", b"\0", 8, 2.5]
+        assert [cache["text"], cache[b"bytes"], cache[7], cache[1.5]] == ["\u00e9", b"\0", 8, 2.5]
         assert cache.get("tagged", tag=True) == (1, "red")
         assert cache.get("expires", expire_time=True) == (1, later)
-        assert cache["file"] == b"x" * 50_000 and cache["filetext"] == "é" * 20_000
+        assert cache["file"] == b"x" * 50_000 and cache["filetext"] == "\u00e9" * 20_000
         assert (cache.size_limit, cache.cull_limit) == (5_000_000, 3)
         assert cache.evict(9) == 1 and cache.check() == []
 

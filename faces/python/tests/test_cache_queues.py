@@ -1,6 +1,7 @@
 """Deques, queues, locks and crashes of `evendb.cache`."""
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -161,7 +162,8 @@ def test_queues_of_threads(cache):
     run_threads(work, 8)
     assert len(taken) == len(set(taken)) == 160 and cache.pull(prefix="jobs") == (None, None)
     assert len(cache) == 0 and cache.check() == []
-    assert cache.push("a") == 500_000_000_000_000 and cache.push("b", side="front") == 499999999999999
+    assert cache.push("a") == 500_000_000_000_000
+    assert cache.push("b", side="front") == 499_999_999_999_999
     assert cache.peek(side="back")[1] == "a" and cache.peekitem() == (499999999999999, "b")
     with pytest.raises(ValueError, match="front"):
         cache.push(1, side="left")
@@ -332,3 +334,59 @@ def test_values_as_files(tmp_path):
     with Cache(tmp_path / "cache") as cache:
         assert cache["key"] == "y" * 40_000 and cache.clear() == 1
     assert os.listdir(tmp_path / "cache") == ["cache.evendb"]
+
+
+def test_rooms_of_one_directory(tmp_path):
+    """Caches, deques and indexes of a FanoutCache share a database, and keep apart."""
+    with FanoutCache(tmp_path / "cache", disk_files=True) as fanout:
+        fanout["key"] = b"x" * 40_000
+        inner = fanout.cache("inner/most", size_limit=1000, disk_files=True)
+        inner["key"] = b"y" * 40_000
+        index, deque = fanout.index("names"), fanout.deque("jobs", maxlen=2)
+        index.update(a=1, b=2)
+        deque.extend("abc")
+        assert fanout.index("names") is index and list(deque) == ["b", "c"]
+        for cache in (fanout, inner):
+            assert cache.check(fix=True) == []
+        assert (fanout["key"][:1], inner["key"][:1]) == (b"x", b"y")
+        assert (inner.size_limit, index.cache.eviction_policy) == (1000, "none")
+        with pytest.raises(KeyError):
+            with fanout.transact():
+                index["c"], fanout["other"] = 3, 4
+                raise KeyError
+        assert list(index) == ["a", "b"] and "other" not in fanout
+        again = pickle.loads(pickle.dumps((fanout, inner, index, deque)))
+        assert again[0]["key"] == fanout["key"] and again[1]["key"] == inner["key"]
+        assert again[2] == {"a": 1, "b": 2} and again[3].maxlen == 2
+        assert fanout.clear() == 1 and len(index) == 2
+        with pytest.raises(ValueError, match="names"):
+            fanout.cache("../../up")
+
+
+def test_a_value_that_the_store_does_not_take(tmp_path):
+    """A value above a quarter of the store's memory: LimitExceeded, and nothing has changed."""
+    with Cache(tmp_path / "cache", store_memory_budget="1MiB") as cache:
+        cache["key"] = "old"
+        volume = cache.volume()
+        with pytest.raises(evendb.LimitExceeded):
+            cache["key"] = b"x" * 2_000_000
+        assert cache["key"] == "old" and cache.volume() == volume and cache.check() == []
+    with pytest.raises(TypeError, match="store_"):
+        Cache(tmp_path / "cache", size=5)
+    with pytest.warns(UserWarning, match="no SQLite"):
+        Cache(tmp_path / "cache", sqlite_mmap_size=5).close()
+
+
+def test_a_backup_keeps_deadlines(tmp_path):
+    """Records with expiry were missing from backups: a backup of the database below."""
+    with Cache(tmp_path / "cache") as cache:
+        cache.set("later", 1, expire=1000)
+        cache.set("soon", 1, expire=-1)
+        expected = cache.get("later", expire_time=True)
+    (tmp_path / "restored").mkdir()
+    with evendb.open(tmp_path / "cache/cache.evendb") as db:
+        db.backup(tmp_path / "backup")
+    evendb.restore(tmp_path / "backup", tmp_path / "restored/cache.evendb")
+    with Cache(tmp_path / "restored") as cache:
+        assert cache.get("later", expire_time=True) == expected
+        assert cache.get("soon") is None and cache.expire() == 1 and cache.check() == []

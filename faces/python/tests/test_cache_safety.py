@@ -112,16 +112,16 @@ def test_a_files_name_cannot_leave_the_folder(tmp_path):
 @pytest.mark.parametrize("files", [False, True])
 def test_a_reader_has_a_whole_value(tmp_path, files):
     """Half-written values were read, or files were missing, while others trimmed."""
-    values = [bytes([letter]) * 2_000_000 for letter in b"ab"]
+    values = [bytes([letter]) * 500_000 for letter in b"ab"]
     problems, stop = [], threading.Event()
-    with Cache(tmp_path / "cache", disk_files=files, size_limit=5_000_000) as cache:
+    with Cache(tmp_path / "cache", disk_files=files, size_limit=1_250_000) as cache:
 
         def read():
             try:
                 while not stop.is_set():
                     try:
                         with cache.read("key") as file:
-                            data = file.read(700_000) + file.read()
+                            data = file.read(170_000) + file.read()
                     except KeyError:
                         continue
                     if data not in values:
@@ -135,7 +135,7 @@ def test_a_reader_has_a_whole_value(tmp_path, files):
         threads = [threading.Thread(target=read) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for turn in range(12):
+        for turn in range(8):
             cache.set("key", values[turn % 2], expire=60)
             cache.set(turn, values[0])
             (cache.cull, cache.clear, cache.expire, lambda: cache.delete("key"))[turn % 4]()
@@ -146,7 +146,7 @@ def test_a_reader_has_a_whole_value(tmp_path, files):
 
 
 def test_a_bytearray_is_refused_and_a_file_is_read_at_the_call(tmp_path):
-    """A buffer that another thread changes meanwhile: it is not taken; a file's bytes are copied."""
+    """A buffer that another thread changes meanwhile is not taken; a file's bytes are copied."""
     with Cache(tmp_path / "cache") as cache:
         with pytest.raises(TypeError, match="bytearray"):
             cache.set("key", bytearray(b"x"))

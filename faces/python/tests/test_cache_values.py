@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+import evendb
 from evendb.cache import Cache, CodecError, Index, JSONDisk
 from evendb.cache import _codec as codec
 
@@ -34,7 +35,7 @@ class Plain:
 VALUES = [
     None, True, False, 0, -1, 2**63, -(2**63), 2**70, -(2**70), 10**5000, 0.0, -0.0, 1.5, math.inf,
     "", "text", "\ud800", "\ud83d\ude00", "\U0001f600", "\0", b"", b"\0\xff", [], [1, [2.5, None]],
-    (), (1, "a"), [(1,), b"x"], {}, {"a": 1}, {1: "int", True: "bool"}, {(1, 2): [b"bytes"]},
+    (), (1, "a"), [(1,), b"x"], {}, {"a": 1}, {1: "int", False: "bool"}, {(1, 2): [b"bytes"]},
     {"t": [1]}, {"b": "x", "d": []}, [{"i": "ff"}], [10**5000], {"deep": {"deeper": ("x", {})}},
 ]
 REFUSED = [
@@ -218,3 +219,17 @@ def test_an_index_is_typed_at_run_time(tmp_path):
     assert list(index.items()) == [("b", 1), (2, (3,)), ("c", None)]
     assert index == {"b": 1, 2: (3,), "c": None} and index != {"b": 1}
     assert list(reversed(index)) == ["c", 2, "b"]
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    """A folder of another release: read, or refused by a typed error."""
+    with Cache(tmp_path / "cache") as cache:
+        cache["key"] = 1
+        with cache._transact() as unit:
+            unit.write_index.put(b"sformat", b"2")
+    with pytest.raises(evendb.Error, match="format 2"):
+        Cache(tmp_path / "cache")
+    with evendb.open(tmp_path / "cache/cache.evendb") as db:
+        db.keyspace("index")[b"sformat"] = b"1"
+    with Cache(tmp_path / "cache") as cache:
+        assert cache["key"] == 1

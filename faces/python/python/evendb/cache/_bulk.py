@@ -18,6 +18,7 @@ from . import _record as rec
 from . import _store
 from ._disk import ENOVAL, Disk
 from ._record import Entry
+from ._settings import check_setting, stored_settings
 from ._store import POLICY_LETTERS, Timeout
 
 CHUNK = 100
@@ -154,6 +155,38 @@ class BulkMethods:
 
     # ---- settings ----
 
+    def reset(self, name, value=ENOVAL, update=True):
+        """The stored setting `name` if no value is given; else sets it, and stores it.
+
+        "count", "size", "hits", "misses" and "culled" are read only.
+        """
+        self._open()
+        room = self._room
+        counted = self._counts_by_name()
+        if name in counted:
+            return counted[name]
+        if value is ENOVAL:
+            stored = stored_settings(room.settings, type(self._disk))
+            value = stored.get(name, getattr(self, name, ENOVAL))
+            if value is ENOVAL:
+                raise KeyError(name)
+        elif update and not self._store.read_only:
+            check_setting(name, value)
+            self._store_setting(name, value)
+        self._follow(name, value)
+        for other in room.others() if name == "eviction_policy" else ():
+            other._follow(name, value)
+        return value
+
+    def _follow(self, name, value):
+        if name.startswith("disk_"):
+            setattr(self._disk, name[len("disk_") :], value)
+        setattr(self, name, value)
+        if name == "eviction_policy":
+            self._noting = self._room.noting and not self._store.read_only
+        if name in ("eviction_policy", "statistics"):
+            self._quick = not (self._noting or self.statistics)
+
     def create_tag_index(self):
         """Sets the setting `tag_index`. Tags are always indexed here."""
         self.reset("tag_index", 1)
@@ -235,7 +268,7 @@ class BulkMethods:
             size += entry.bytes_of(data)
             if entry.file_bytes is not None:
                 files.add(entry.file())
-                if not op.exists(op.join(self._directory, entry.file())):
+                if not op.exists(op.join(self._root, entry.file())):
                     tell(f"the file {entry.file()} of {self._key_of(data, record)!r} is missing")
                     if fix:
                         unit.remove(data, entry)
@@ -270,10 +303,10 @@ class BulkMethods:
             yield rec.policy_key(letter, rec.U64.unpack(stamp)[0] if stamp else 0, row)
 
     def _check_files(self, files, tell, fix):
-        root = self._directory
-        for folder, folders, names in os.walk(root, topdown=False):
+        root = self._root
+        for folder, _, names in os.walk(root, topdown=False):
             inside = op.relpath(folder, root)
-            if _store.DATABASE in inside.split(os.sep) or self._room_name:
+            if inside.split(os.sep)[0] in (_store.DATABASE, _store.ROOMS):
                 continue
             for name in names:
                 relative = op.normpath(op.join(inside, name))

@@ -22,7 +22,6 @@ import os.path as op
 import tempfile
 import threading
 import time
-import weakref
 from hashlib import sha256
 
 import evendb
@@ -41,7 +40,7 @@ from ._disk import (
 from ._memo import MemoMethods
 from ._queue import QueueMethods
 from ._record import Entry, Fields
-from ._settings import DEFAULT_SETTINGS, check_setting, split_settings, stored_settings
+from ._settings import DEFAULT_SETTINGS, split_settings, stored_settings
 from ._store import Timeout
 
 LONG_KEY_BYTES = 60_000
@@ -125,7 +124,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             store = _store.acquire(self._directory, self._mode, self._options)
             try:
                 room = store.room(self._room_name)
-                room.followers.append(weakref.ref(self))
+                room.follow(self)
             except BaseException:
                 store.release()
                 raise
@@ -141,7 +140,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         settings = {**DEFAULT_SETTINGS, **stored, **given}
         kwargs = {n[len("disk_"):]: v for n, v in settings.items() if n.startswith("disk_")}
         kwargs.pop("files", None)  # An attribute; `_follow` sets it.
-        self._disk = disk(self._directory, **kwargs)
+        self._root = op.join(self._directory, *_store.file_folder(self._room_name))
+        self._disk = disk(self._root, **kwargs)
         self._disk.codec = self._codec
         self._decoders = list(codec.DECODERS)
         self._decoders[codec.FORM_PICKLE] = self._disk.decode_pickle
@@ -150,6 +150,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             self._follow(name, value)
             if writer and stored.get(name, DEFAULT_SETTINGS.get(name, ENOVAL)) != value:
                 self.reset(name, value)
+        if writer and "format" not in room.settings:
+            self._store_setting("format", _store.FORMAT)
         if writer and room.policy_unfinished():
             self._store_setting("eviction_policy", self.eviction_policy)
             self._follow("eviction_policy", self.eviction_policy)
@@ -178,8 +180,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
 
     def _closed(self):
         self._store = _CLOSED
-        followers = self._room.followers
-        followers[:] = [ref for ref in followers if ref() not in (None, self)]
+        self._room.unfollow(self)
 
     def __del__(self):
         try:
@@ -198,6 +199,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
 
     def __getstate__(self):
         extra = {"codec": self._codec, "mode": self._mode, "room": self._room_name}
+        extra.update((f"store_{name}", value) for name, value in self._options.items())
         return self._directory, self._timeout, type(self._disk), extra
 
     def __setstate__(self, state):
@@ -235,7 +237,6 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
     def refresh(self):
         """With mode="beside": sees what the writer's last checkpoint made durable."""
         self._open().refresh()
-        self._read = self._room.values.get
 
     # ---- transactions ----
 
@@ -509,7 +510,10 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         return True
 
     def incr(self, key, delta=1, default=0, retry=False):
-        """Adds `delta` to the number of `key`; the sum. KeyError if absent and `default` is None."""
+        """Adds `delta` to the number of `key`; the sum.
+
+        An absent number is `default`; KeyError if that is None.
+        """
         now = time.time()
         data, long_key = self._key(key)
         with self._transact(retry) as unit:
@@ -582,39 +586,3 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
 
     def __contains__(self, key):
         return self._entry_to_read(*self._key(key)) is not None
-
-    # ---- settings ----
-
-    def reset(self, name, value=ENOVAL, update=True):
-        """The stored setting `name` if no value is given; else sets it, and stores it.
-
-        "count", "size", "hits", "misses" and "culled" are read only.
-        """
-        self._open()
-        room = self._room
-        counted = self._counts_by_name()
-        if name in counted:
-            return counted[name]
-        if value is ENOVAL:
-            stored = stored_settings(room.settings, type(self._disk))
-            value = stored.get(name, getattr(self, name, ENOVAL))
-            if value is ENOVAL:
-                raise KeyError(name)
-        elif update and not self._store.read_only:
-            check_setting(name, value)
-            self._store_setting(name, value)
-        self._follow(name, value)
-        for ref in list(room.followers) if name == "eviction_policy" else ():
-            other = ref()
-            if other is not None:
-                other._follow(name, value)
-        return value
-
-    def _follow(self, name, value):
-        if name.startswith("disk_"):
-            setattr(self._disk, name[len("disk_") :], value)
-        setattr(self, name, value)
-        if name == "eviction_policy":
-            self._noting = self._room.noting and not self._store.read_only
-        if name in ("eviction_policy", "statistics"):
-            self._quick = not (self._noting or self.statistics)

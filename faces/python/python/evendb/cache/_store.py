@@ -3,6 +3,8 @@
     directory/cache.evendb      one EvenDB database: a STORE, one in a process for each directory
         values, index           the ROOM "" (a Cache has one room; `_record` has the layout)
         deque/jobs:values, ...  the room "deque/jobs" of a FanoutCache
+    directory/ab/cd/....val     files of values of the room "", if it has any (`_disk`)
+    directory/rooms/deque/jobs  the same of other rooms
 
 One process writes to a store: the database's lock keeps others out, with `Locked`. In the process
 any number of Cache objects share one store, which closes with the last of them.
@@ -13,7 +15,8 @@ and commits the batch with the room's counts. Inside of `transact()` all units o
 and write one transaction of the database, which commits at the end, or leaves nothing.
 No conflict is possible, because nobody else writes. Order of locks: a store's, then the registry's.
 
-READS take no lock. They see what is committed, and the thread inside of `transact()` its own writes.
+READS take no lock. They see what is committed; the thread inside of `transact()` sees its own
+writes.
 
 COUNTS (entries, bytes, next numbers, hits, misses, culled) are in memory and in the record `m`,
 which each unit writes: after a crash they are exactly those of the last commit. Hits and misses
@@ -30,6 +33,7 @@ import json
 import math
 import os
 import threading
+import weakref
 from contextlib import contextmanager
 
 import evendb
@@ -38,6 +42,9 @@ from . import _record as rec
 from ._record import Entry
 
 DATABASE = "cache.evendb"
+ROOMS = "rooms"
+# What `_codec` and `_record` describe. It is stored with each room.
+FORMAT = 1
 NOTES_MAX = 256
 POLICY_LETTERS = {
     "none": None,
@@ -45,6 +52,14 @@ POLICY_LETTERS = {
     "least-recently-used": b"u",
     "least-frequently-used": b"f",
 }
+
+
+def file_folder(room):
+    """The folder, in parts, of the files of a room; [] for the room ""."""
+    parts = room.split("/") if room else []
+    if any(part in ("", ".", "..") or os.sep in part for part in parts):
+        raise ValueError(f"the name {room!r} is no path of names with / between them")
+    return [ROOMS, *parts] if parts else []
 
 
 class Timeout(Exception):
@@ -117,6 +132,8 @@ class Store:
                 self.db = newer
             for room in self.rooms.values():
                 room.load()
+                for cache in room.followers:
+                    cache._read = room.values.get
 
     def leave(self):
         """One user less, unless it is the last one; whether it was not."""
@@ -198,7 +215,7 @@ class Room:
         self.names = (f"{name}:values", f"{name}:index") if name else ("values", "index")
         self.notes = {}
         self.notes_lock = threading.Lock()
-        self.followers = []
+        self.followers = weakref.WeakSet()
         self.load()
 
     def load(self):
@@ -214,8 +231,28 @@ class Room:
             str(key[1:], "utf-8"): json.loads(value)
             for key, value in self.index.items(prefix=rec.SETTING)
         }
+        if self.settings.get("format", FORMAT) != FORMAT:
+            raise evendb.Error(
+                f"the cache {self.store.path!r} has format {self.settings['format']!r}, "
+                f"and this version of evendb.cache knows format {FORMAT}"
+            )
         self.set_policy(self.settings.get("eviction_policy", "least-recently-stored"))
         self.next_expiry = self.first_expiry(self.index)
+
+    def follow(self, cache):
+        """A Cache that hears of a change of the policy."""
+        with _registry_lock:
+            self.followers.add(cache)
+
+    def unfollow(self, cache):
+        """The Cache was closed."""
+        with _registry_lock:
+            self.followers.discard(cache)
+
+    def others(self):
+        """The Cache objects over this room."""
+        with _registry_lock:
+            return list(self.followers)
 
     def set_policy(self, policy):
         """Follows the setting `eviction_policy`."""
