@@ -21,6 +21,7 @@
 //!   touching anything ([`border::held`]).
 //! * A panic of the engine becomes a `PanicException`; nothing unwinds through Python.
 
+mod aio;
 mod border;
 mod calls;
 mod feeds;
@@ -29,6 +30,21 @@ mod setup;
 mod tools;
 
 use pyo3::prelude::*;
+
+/// What `evendb.aio` is made of; no part of the package's own interface.
+fn add_futures(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let futures = PyModule::new(py, "_futures")?;
+    futures.add_class::<aio::pending::Pending>()?;
+    futures.add_function(wrap_pyfunction!(aio::pending::begin_get, &futures)?)?;
+    futures.add_function(wrap_pyfunction!(aio::pending::begin_multi_get, &futures)?)?;
+    futures.add_function(wrap_pyfunction!(aio::pending::begin_range, &futures)?)?;
+    futures.add_function(wrap_pyfunction!(aio::pending::begin_write, &futures)?)?;
+    futures.add_function(wrap_pyfunction!(aio::pending::begin_commit, &futures)?)?;
+    futures.add_function(wrap_pyfunction!(aio::pending::begin_persist, &futures)?)?;
+    futures.add_function(wrap_pyfunction!(aio::pending::begin_changes, &futures)?)?;
+    module.add_submodule(&futures)
+}
 
 /// The compiled half of the package `evendb`.
 #[pymodule(gil_used = false)]
@@ -52,6 +68,7 @@ fn _evendb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<feeds::Change>()?;
     module.add_class::<feeds::Write>()?;
     module.add_class::<tools::arrow::ArrowRecords>()?;
+    add_futures(module)?;
     module.add_function(wrap_pyfunction!(tools::typed_keys::key, module)?)?;
     module.add_function(wrap_pyfunction!(tools::typed_keys::unkey, module)?)?;
     module.add_function(wrap_pyfunction!(tools::copies::verify, module)?)?;

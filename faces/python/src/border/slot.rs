@@ -72,6 +72,10 @@ impl<T: Send + 'static> Slot<T> {
         slot
     }
 
+    pub(crate) fn opening(&self) -> &Arc<Opening> {
+        &self.opening
+    }
+
     /// Runs `body`, which neither waits nor calls Python, with the thing.
     pub(crate) fn brief<R>(&self, py: Python<'_>, body: impl FnOnce(&mut T) -> R) -> PyResult<R> {
         let _inside = self.opening.enter(py)?;

@@ -7,6 +7,7 @@ use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
 use crate::border::held::Held;
 use crate::border::slot::Slot;
+use crate::opening::Opening;
 use evendb::Durability;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ impl Batch {
         let here = self.place.enter(py)?;
         self.shared
             .brief(py, |batch| write.into_batch(batch, &here))
+    }
+
+    pub(crate) fn opening(&self) -> &Arc<Opening> {
+        &self.place.opening
     }
 
     /// The batch, for its commit.

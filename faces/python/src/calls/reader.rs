@@ -274,6 +274,12 @@ impl Reader {
         self.place.name()
     }
 
+    /// Whether the database was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.place.opening.is_closed()
+    }
+
     /// The keyspace's own options, as texts by name.
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let chosen = self.place.enter(py)?.options().or_raise(py)?;

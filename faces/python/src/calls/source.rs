@@ -35,7 +35,7 @@ pub(crate) enum At {
 pub(crate) struct Place {
     keyspace: Gated<Keyspace>,
     name: String,
-    at: At,
+    pub(crate) at: At,
     pub(crate) opening: Arc<Opening>,
 }
 

@@ -1,0 +1,41 @@
+"""The stubs say what is there, and type checkers take them (trouble-python 71)."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import evendb
+
+SAMPLE = pathlib.Path(__file__).parent / "sample_for_type_checkers.py"
+
+
+def checked(*command):
+    package = pathlib.Path(evendb.__file__).parent.parent
+    outcome = subprocess.run(
+        [sys.executable, "-m", *command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={"PYTHONPATH": str(package), "MYPYPATH": str(package), "PATH": "/usr/bin:/bin"},
+    )
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_stubtest_finds_no_difference(tmp_path):
+    pytest.importorskip("mypy")
+    allowed = tmp_path / "allowed"
+    # A class of the extension is not made by a call; its future calls are not public.
+    allowed.write_text("evendb._evendb._futures\n")
+    checked("mypy.stubtest", "evendb", "evendb._evendb", "--allowlist", str(allowed),
+            "--ignore-unused-allowlist")
+
+
+def test_mypy_takes_a_sample(tmp_path):
+    pytest.importorskip("mypy")
+    checked("mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(SAMPLE))
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (pathlib.Path(evendb.__file__).parent / "py.typed").exists()
