@@ -18,9 +18,12 @@ import tempfile
 
 import evendb
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
+
+pytest.importorskip("hypothesis", reason="hypothesis is not installed")
+pytest.importorskip("sortedcontainers", reason="sortedcontainers is not installed")
+from hypothesis import HealthCheck, Phase, seed, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from hypothesis.stateful import (  # noqa: E402
     Bundle,
     RuleBasedStateMachine,
     consumes,
@@ -30,7 +33,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict  # noqa: E402
 
 STEPS = int(os.environ.get("EVENDB_PYTHON_STEPS", "1000"))
 SEED = int(os.environ.get("EVENDB_PYTHON_SEED", "1"))

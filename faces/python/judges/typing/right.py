@@ -35,7 +35,7 @@ def reads(db: evendb.Database) -> None:
     for key, value in db.items(prefix=b"k", start=b"k", stop=b"l", reverse=True, limit=10):
         assert_type((key, value), tuple[bytes, bytes])
     assert_type(list(db.keys(limit=1)), list[bytes])
-    assert_type([*db.values()], list[bytes])
+    assert_type(list(db.values()), list[bytes])
     assert count(db) > 0
 
 

@@ -47,7 +47,7 @@ __all__ = ["error", "library", "open", "whichdb"]
 
 library = "EvenDB"
 _KIND = "evendb.dbm"
-_FLAGS = {"r": "r", "w": "w", "c": "c", "n": "n", "beside": "beside"}
+_FLAGS: dict[str, Any] = {"r": "r", "w": "w", "c": "c", "n": "n", "beside": "beside"}
 
 _Text = Union[bytes, bytearray, memoryview, str, int, float]
 
@@ -236,7 +236,8 @@ class _Database(MutableMapping[Any, Any]):
         with _errors:
             self._write().pop(raw)
 
-    def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
+    def setdefault(  # type: ignore[override]
+            self, key: _Text, default: _Text = b"") -> bytes:
         """Stores the value if the key is missing, and returns what is stored, in one step."""
         raw, data = _bytes(key, "key"), _bytes(default, "value")
         with _errors:
@@ -279,11 +280,14 @@ class _Database(MutableMapping[Any, Any]):
 
     def firstkey(self) -> bytes | None:
         """The first key, or None, as ``dbm.gnu`` has it."""
-        return self._one(self._use().keys(limit=1))
+        first: bytes | None = self._one(self._use().keys(limit=1))
+        return first
 
     def nextkey(self, key: _Text) -> bytes | None:
         """The first key behind this one, which need not exist, or None."""
-        return self._one(self._use().keys(start=bytes(_bytes(key, "key")) + b"\0", limit=1))
+        behind = bytes(_bytes(key, "key")) + b"\0"
+        following: bytes | None = self._one(self._use().keys(start=behind, limit=1))
+        return following
 
     def _one(self, view: Any) -> Any:
         with _errors:

@@ -37,7 +37,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn, Self, Union
 
 from evendb import dbm
 
@@ -58,7 +58,7 @@ class _ClosedDict(MutableMapping[Any, Any]):
         raise ValueError("the shelf is closed")
 
     __iter__ = __len__ = __getitem__ = __setitem__ = __delitem__ = _closed
-    __contains__ = __bool__ = keys = values = items = _closed  # type: ignore[assignment]
+    __contains__ = __bool__ = keys = values = items = _closed
 
     def __repr__(self) -> str:
         return "<Closed Dictionary>"
@@ -236,12 +236,13 @@ class Shelf(MutableMapping[str, Any]):
             return
         try:
             self.sync()
-            if hasattr(self.dict, "close"):
-                self.dict.close()
+            close = getattr(self.dict, "close", None)
+            if close is not None:
+                close()
         finally:
             self.dict = _ClosedDict()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

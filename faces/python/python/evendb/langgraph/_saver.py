@@ -152,8 +152,8 @@ class EvenDBSaver(BaseCheckpointSaver[Any]):
             prefix = key_of(configurable["thread_id"], *([] if ns is None else [ns]))
         with self._db.snapshot() as now:
             heads = now.keyspace("langgraph.checkpoints")
-            keys = [(parts_of(key), key) for key in heads.keys(prefix=prefix)]
-            keys = [(parts[2], key) for parts, key in keys
+            places = [(parts_of(key), key) for key in heads.keys(prefix=prefix)]
+            keys = [(parts[2], key) for parts, key in places
                     if (ns is None or parts[1] == ns) and (only is None or parts[2] == only)
                     and (limit_id is None or parts[2] < limit_id)]
             found = 0
