@@ -208,7 +208,7 @@ STORES = {
     "plyvel": Plyvel,
     "rocksdict": Rocksdict,
     "lmdb": Lmdb,
-    "lmdb, one txn": LmdbOneTransaction,
+    "lmdb-one-txn": LmdbOneTransaction,
     "diskcache": Diskcache,
     "sqlite3": Sqlite3,
     "dbm": Dbm,
