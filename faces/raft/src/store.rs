@@ -7,8 +7,10 @@
 //!
 //!   purge: log hides --> checkpoint of the state --> log deletes
 //! ```
-//! Invariant: the log is never deleted past what a checkpoint of the state holds. So after any crash
-//! the state and the log together have everything.
+//! Invariants: the log is never deleted past what a checkpoint of the state holds, so after any crash
+//! the state and the log together have everything. No snapshot on the shelf is ahead of what a
+//! checkpoint of the state holds: openraft begins with the state, and takes what a snapshot has for
+//! applied.
 //!
 //! Thread safety: any thread. Not here: types of a consensus library (`openraft09`).
 
@@ -171,17 +173,23 @@ impl Store {
         self.log.settle().await
     }
 
-    /// Writes a snapshot of this moment to the shelf. Blocks.
+    /// Writes a snapshot of this moment to the shelf. A checkpoint of the state holds the moment
+    /// before the snapshot counts. Blocks.
     ///
     /// # Errors
-    /// Those of reads, `Io`, `NoSpace`.
+    /// Those of reads and of `Db::persist`, `Io`, `NoSpace`.
     pub fn write_snapshot(&self, moment: &Moment) -> Result<Kept> {
         let part = self.shelf.new_part()?;
         let written = Writer::new(part.clone(), moment.applied()).and_then(|mut writer| {
             writer.moment(moment)?;
             writer.finish()
         });
-        let kept = written.and_then(|_| self.shelf.keep(part.clone()));
+        let kept = written.and_then(|_| {
+            self.state.db().persist()?;
+            let held = moment.applied().last.as_ref().map(|(index, _)| *index);
+            self.log.state_holds(held);
+            self.shelf.keep(part.clone())
+        });
         if kept.is_err() {
             self.shelf.discard(part.path());
         }

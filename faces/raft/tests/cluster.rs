@@ -126,6 +126,29 @@ struct Node {
     vfs: SimVfs,
 }
 
+fn tiny(options: evendb::Options) -> evendb::Options {
+    options
+        .workers(0)
+        .memory_budget(1 << 20)
+        .advanced(|advanced| {
+            advanced
+                .commit_log_bytes(64 << 10)
+                .chunk_bytes(4096)
+                .block_bytes(512)
+        })
+}
+
+/// Takes the committed index away. It is written without a sync, so a crash may do that; without
+/// threads the database syncs it all the same.
+fn forget_committed(vfs: &SimVfs) {
+    let options = tiny(evendb::Options::new()).vfs(Arc::new(vfs.clone()));
+    let options = options.durability(evendb::Durability::Sync);
+    let log = options.open("/node/log").expect("opens");
+    let marks = log.keyspace("marks").expect("opens");
+    marks.delete("committed").expect("is deleted");
+    log.close().expect("closes");
+}
+
 /// The network and the nodes on it.
 #[derive(Clone)]
 struct World {
@@ -284,17 +307,6 @@ impl World {
     }
 
     async fn start(&self, id: u64, vfs: SimVfs) {
-        let tiny = |options: evendb::Options| {
-            options
-                .workers(0)
-                .memory_budget(1 << 20)
-                .advanced(|advanced| {
-                    advanced
-                        .commit_log_bytes(64 << 10)
-                        .chunk_bytes(4096)
-                        .block_bytes(512)
-                })
-        };
         let config = Config::new()
             .keyspace("keys")
             .log_options(tiny)
@@ -332,7 +344,10 @@ impl World {
         let end = tokio::time::Instant::now() + LIFE;
         while tokio::time::Instant::now() < end {
             self.delay(200, 2500).await;
-            let (one, drawn) = (1 + self.below(NODES), self.below(10));
+            let (mut one, drawn) = (1 + self.below(NODES), self.below(10));
+            if let Some((leader, _)) = self.leader().filter(|_| self.below(2) == 0) {
+                one = leader;
+            }
             match drawn {
                 0..=2 => {
                     self.say(format!("{one} alone"));
@@ -357,7 +372,12 @@ impl World {
                     };
                     self.say(format!("{one} crashes: {mode:?}"));
                     let left = self.crash(one, mode).await;
-                    self.delay(100, 3000).await;
+                    if self.below(2) == 0 {
+                        forget_committed(&left);
+                    }
+                    // Often it is back before the others have elected a new leader.
+                    let longest = if self.below(2) == 0 { 250 } else { 3000 };
+                    self.delay(1, longest).await;
                     self.start(one, left).await;
                 }
             }
@@ -446,7 +466,7 @@ impl World {
             let key = self.below(KEYS);
             let drawn = self.below(10);
             self.operate(key, drawn, &mut seen[key as usize]).await;
-            self.delay(10, 300).await;
+            self.delay(5, 150).await;
         }
     }
 

@@ -2,7 +2,7 @@
 //! checkpoints, snapshots and installs, on the engine's simulated disk. Whatever a crash leaves, the
 //! node opens; its log is what some prefix of the writes made, no shorter than what was told to be
 //! durable; its state is what the entries up to its applied index make; the log is nowhere purged
-//! past that; and the log leads the state to what had been applied.
+//! past that, and no snapshot is ahead of it; and the log leads the state to what had been applied.
 //!
 //! Everything replays from seed and operation in the message. `EVENDB_RAFT_CRASHES` sets the number
 //! of crashes (default 400, each looked at in two ways), `EVENDB_RAFT_SEED` the first seed.
@@ -20,7 +20,9 @@ use evendb_raft::store::{Config, Store};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 const STEPS: u64 = 60;
 
@@ -77,7 +79,7 @@ impl Logged {
 
 /// A node, and what it should be.
 struct Node {
-    store: Option<Store>,
+    store: Option<Arc<Store>>,
     rng: Rng,
     now: Logged,
     /// The log after each write, and the first of them that was told to be durable.
@@ -145,7 +147,7 @@ impl Node {
     }
 
     fn store(&self) -> &Store {
-        self.store.as_ref().expect("is open")
+        self.store.as_deref().expect("is open")
     }
 
     /// Notes a write that is going to happen; returns its number.
@@ -158,7 +160,8 @@ impl Node {
         self.durable = self.durable.max(number);
     }
 
-    async fn append(&mut self) -> Result<()> {
+    /// Entries that follow the last one, as the model has them from now on.
+    fn next_entries(&mut self) -> (usize, Vec<(u64, Vec<u8>)>) {
         let first = self.now.last() + 1;
         let count = 1 + self.rng.below(6);
         let mut bytes = Vec::new();
@@ -166,7 +169,11 @@ impl Node {
             self.now.entries.insert(index, self.term);
             bytes.push((index, entry(index, self.term)));
         }
-        let number = self.note();
+        (self.note(), bytes)
+    }
+
+    async fn append(&mut self) -> Result<()> {
+        let (number, bytes) = self.next_entries();
         let appended = self.store().log.append(bytes).await?;
         self.open_appends.push((number, appended));
         if self.rng.below(3) == 0 {
@@ -280,16 +287,37 @@ impl Node {
             writer.record(&key, &value)?;
         }
         writer.finish()?;
-        let is_purge_first = self.rng.below(2) == 0;
-        if is_purge_first {
-            self.purge_to(upto).await?;
+        if self.rng.below(2) == 0 {
+            return self.purge_and_install(upto, &file, &about).await;
         }
         self.applied = upto;
         self.store().install(&file, &about)?;
-        self.store().log.settle().await?;
-        if !is_purge_first {
-            self.purge_to(upto).await?;
+        self.purge_to(upto).await
+    }
+
+    /// openraft does not wait for the install before it purges, and may append meanwhile.
+    async fn purge_and_install(
+        &mut self,
+        upto: u64,
+        file: &Arc<dyn evendb::vfs::File>,
+        about: &Applied,
+    ) -> Result<()> {
+        self.purge_to(upto).await?;
+        let (number, bytes) = self.next_entries();
+        let store = self.store.clone().expect("is open");
+        let mut appended = pin!(store.log.append(bytes));
+        // It waits: a crash could take the install back, and the entries would stand behind a gap.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(appended) = appended.as_mut().poll(&mut context) {
+            appended?.await?;
+            self.settle(number);
+            panic!("entries behind a gap were written before the state held what is before them");
         }
+        self.applied = upto;
+        self.store().install(file, about)?;
+        self.store().log.settle().await?;
+        let appended = appended.await?;
+        self.open_appends.push((number, appended));
         Ok(())
     }
 
@@ -307,7 +335,7 @@ impl Node {
     }
 
     async fn steps(&mut self, vfs: &SimVfs) -> Result<()> {
-        self.store = Some(open(vfs)?);
+        self.store = Some(Arc::new(open(vfs)?));
         for _ in 0..STEPS {
             self.step().await?;
         }
@@ -370,6 +398,13 @@ async fn verify(node: &Node, machine: &SimVfs) -> std::result::Result<(), String
         let (model, purged) = (node.applied, found.purged);
         return Err(format!(
             "applied is {applied} of {model}, and {purged} are purged"
+        ));
+    }
+    let shelf = store.shelf.current().and_then(|kept| kept.about.last);
+    let shelf = shelf.map_or(0, |(index, _)| index);
+    if shelf > applied || (shelf > 0 && shelf < found.purged) {
+        return Err(format!(
+            "a snapshot at {shelf}: {applied} applied, {found:?}"
         ));
     }
     let moment = store.state.moment().map_err(|error| error.to_string())?;

@@ -1,4 +1,14 @@
 //! [`LogStore`]: openraft's log storage and log reader.
+//!
+//! **A leader that comes back.** openraft 0.9 has a leader that was restarted go on leading, in its
+//! old term, if its stored vote says that a quorum had granted it. It then takes reads for
+//! linearizable once everything up to the committed index that it *stored* is applied. That index is
+//! written without a sync of its own, and the state has lost its last seconds: a read would find what
+//! later acknowledged writes have replaced. So a vote is read as one that is not granted yet. The
+//! node leads again only when it is elected, in a new term, whose first entry comes behind all
+//! acknowledged ones; reads wait for that entry. This costs an election after a restart, and saves a
+//! sync for each commit. It is safe: a vote that is not granted promises the same, to vote for
+//! nobody lower; only its candidate may act on the difference, and does not.
 
 use super::{Types, any, decode, encode, place, unreadable};
 use crate::log::{Mark, READ_BYTES};
@@ -150,10 +160,14 @@ impl<C: Types> RaftLogStorage<C> for LogStore<C> {
         stored.map_err(|error| StorageIOError::write_vote(any(&error)).into())
     }
 
+    /// As one that no quorum has granted yet: see [the module](self).
     async fn read_vote(&mut self) -> Outcome<C, Option<Vote<C::NodeId>>> {
-        self.load("vote")
-            .await
-            .map_err(|error| StorageIOError::read_vote(any(&error)).into())
+        let vote = self.load::<Vote<C::NodeId>>("vote").await;
+        let mut vote = vote.map_err(|error| StorageIOError::read_vote(any(&error)))?;
+        if let Some(vote) = &mut vote {
+            vote.committed = false;
+        }
+        Ok(vote)
     }
 
     /// Written, and durable with the next append: a committed index that a crash takes back is told

@@ -165,7 +165,11 @@ impl State {
     /// and of reads.
     pub fn new(db: Db, declared: Vec<Declared>, changes_kept: u64) -> Result<State> {
         for keyspace in &declared {
-            if keyspace.options.chosen().any(|(name, _)| name == "ttl") {
+            if keyspace
+                .options
+                .chosen()
+                .any(|(name, _)| name.contains("ttl"))
+            {
                 let message = format!(
                     "the keyspace {:?} has a time to live: nodes have different clocks, so replicas \
                      would differ; delete by entries of the log",
