@@ -960,7 +960,7 @@ EVENDB_API evendb_status evendb_position_oldest(const evendb_db *db, evendb_posi
 EVENDB_API evendb_status evendb_snapshot_position(const evendb_snapshot *snapshot, evendb_position
     **position, evendb_error **error);
 
-/* A position as 13 to 49 bytes, to be stored, and back. EVENDB_INVALID_ARGUMENT for other bytes. */
+/* A position as 13 to 69 bytes, to be stored, and back. EVENDB_INVALID_ARGUMENT for other bytes. */
 EVENDB_API evendb_status evendb_position_to_bytes(const evendb_position *position, evendb_value
     **bytes, evendb_error **error);
 EVENDB_API evendb_status evendb_position_from_bytes(const void *bytes, size_t size, evendb_position

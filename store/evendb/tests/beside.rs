@@ -367,6 +367,115 @@ fn an_opening_that_is_overtaken_begins_again() {
     assert_eq!(looks.load(Ordering::Relaxed), 100);
 }
 
+/// Four races in a row, in which the manifest is gone before it is read, are no damage: each of
+/// them was another manifest. Damage is one that is found again and again.
+#[test]
+fn a_manifest_that_is_always_gone_is_no_damage() {
+    for layout in LAYOUTS {
+        let vfs = SimVfs::new(1);
+        let db = on_sim(&vfs, layout, Durability::Process).open(DIR).unwrap();
+        rewrite(&db, 1);
+        let (writer, left, files) = (db.clone(), AtomicU32::new(6), vfs.clone());
+        let before = move |path: &Path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            if name.starts_with("MANIFEST-") && left.load(Ordering::Relaxed) > 0 {
+                left.fetch_sub(1, Ordering::Relaxed);
+                let mut number = 0;
+                while files.exists(path).unwrap() {
+                    number += 1;
+                    assert!(number < 1_000, "the writer goes on to another manifest");
+                    let keyspace = writer.default_keyspace();
+                    keyspace
+                        .set_property("long", [number as u8; 16_000])
+                        .unwrap();
+                }
+            }
+        };
+        let pausing = Pausing {
+            inner: vfs.clone(),
+            before: Box::new(before),
+            hides: false,
+        };
+        let options = small(layout, Durability::Process, 0).vfs(Arc::new(pausing));
+        let reader = options.open_beside_writer(DIR).unwrap();
+        assert_eq!(contents(&reader).unwrap().len(), 120);
+    }
+    // The manifest is missing, and `CURRENT` names it.
+    let vfs = SimVfs::new(1);
+    let db = on_sim(&vfs, Layout::Chunks, Durability::Process)
+        .open(DIR)
+        .unwrap();
+    db.close().unwrap();
+    let names = vfs.file_names(Path::new(DIR));
+    let manifest = names.iter().find(|name| name.starts_with("MANIFEST-"));
+    vfs.remove(&Path::new(DIR).join(manifest.unwrap())).unwrap();
+    let error = on_sim(&vfs, Layout::Chunks, Durability::Process)
+        .open_beside_writer(DIR)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+}
+
+/// Openings and reads beside a writer that never rests, on real files, are right or `Stale`.
+#[test]
+fn many_openings_beside_a_busy_writer() {
+    for layout in LAYOUTS {
+        let dir = tempfile::tempdir().unwrap();
+        let options = |workers| small(layout, Durability::Process, workers);
+        let db = options(2).open(dir.path()).unwrap();
+        rewrite(&db, 1);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let (mut right, mut stale) = (0, 0);
+        std::thread::scope(|scope| {
+            for writer in 0..2_u64 {
+                let (db, stop) = (&db, &stop);
+                scope.spawn(move || {
+                    for round in 2_u64.. {
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        match writer {
+                            0 => rewrite(db, round),
+                            _ => {
+                                let name = format!("made{}", round % 3);
+                                db.keyspace(&name).unwrap().put("k", "v").unwrap();
+                                db.drop_keyspace(&name).unwrap();
+                            }
+                        }
+                    }
+                });
+            }
+            for _ in 0..40 {
+                let opened = options(0).open_beside_writer(dir.path());
+                let read = opened.and_then(|reader| {
+                    let position = reader.position()?;
+                    let found = contents(&reader)?;
+                    reader.changes_since(&position)?.count();
+                    Ok(found.len())
+                });
+                match read {
+                    Ok(found) => {
+                        assert_eq!(found, 120);
+                        right += 1;
+                    }
+                    Err(error) if error.kind() == ErrorKind::ChangesGone => right += 1,
+                    Err(error) => {
+                        let is_stale = error.kind() == ErrorKind::Stale;
+                        // A panic here would leave the writers running.
+                        if !is_stale {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        assert!(is_stale, "{error}");
+                        stale += 1;
+                    }
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        println!("{right} right, {stale} stale");
+        assert!(right > 0);
+    }
+}
+
 /// D13: permission to read is enough, in each state of the database; `LOCK` is not looked at.
 #[cfg(target_os = "linux")]
 #[test]

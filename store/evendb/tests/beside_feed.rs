@@ -166,6 +166,102 @@ fn keyspaces_that_are_newer_than_the_moment_are_told() {
     }
 }
 
+/// A watch or feed hears that a keyspace that its moment has was dropped or renamed: when nothing
+/// more is there, and while it waits. A watch of another keyspace goes on, and keyspaces that were
+/// made since are no reason.
+#[test]
+fn keyspaces_that_were_dropped_or_renamed_are_told() {
+    for layout in LAYOUTS {
+        for level in WITH_LOG {
+            for renames in [false, true] {
+                let vfs = SimVfs::new(1);
+                let options = || on_sim(&vfs, layout, level);
+                let db = options().open(DIR).unwrap();
+                let (jobs, other) = (db.keyspace("jobs").unwrap(), db.keyspace("other").unwrap());
+                db.flush().unwrap();
+                let reader = options().open_beside_writer(DIR).unwrap();
+                let watch = |name: &str| {
+                    let keyspace = reader.keyspace(name).unwrap();
+                    keyspace.watch_prefix("").unwrap()
+                };
+                let mut watches = [watch("jobs"), watch("jobs"), watch("other")];
+                let position = reader.position().unwrap();
+                let mut feed = reader.changes_since(&position).unwrap();
+                jobs.put("a", "1").unwrap();
+                other.put("b", "1").unwrap();
+                db.keyspace("new").unwrap();
+                db.flush().unwrap();
+                let put = |keyspace: &str, key: &[u8]| (keyspace.to_owned(), key.to_vec(), 1);
+                assert_eq!(puts_of(&mut watches[0]), [put("jobs", b"a")]);
+                assert_eq!(puts_of(&mut watches[2]), [put("other", b"b")]);
+                assert_eq!(puts_of(&mut feed).len(), 2);
+                let told = |error: evendb::Error| {
+                    assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+                    assert!(error.to_string().contains("dropped or renamed"), "{error}");
+                };
+                // One that waits hears it, too.
+                let (tell, begun) = std::sync::mpsc::channel();
+                let [mut watch, mut waiting, mut others] = watches;
+                let waits = std::thread::spawn(move || {
+                    assert_eq!(puts_of(&mut waiting).len(), 1);
+                    tell.send(()).unwrap();
+                    waiting.next_blocking().unwrap_err()
+                });
+                begun.recv().unwrap();
+                match renames {
+                    false => db.drop_keyspace("jobs").unwrap(),
+                    true => db.rename_keyspace("jobs", "work").unwrap(),
+                }
+                told(waits.join().unwrap());
+                told(watch.next().unwrap().unwrap_err());
+                let before = feed.position();
+                told(feed.next().unwrap().unwrap_err());
+                assert_eq!(feed.position(), before);
+                other.put("c", "1").unwrap();
+                assert_eq!(puts_of(&mut others), [put("other", b"c")]);
+                assert_eq!(puts_of(&mut others), []);
+                let newer = reader.refresh().unwrap();
+                assert!(!newer.keyspace_exists("jobs"));
+                let mut feed = newer.changes_since(&before).unwrap();
+                assert_eq!(puts_of(&mut feed), [put("other", b"c")]);
+                assert_eq!(puts_of(&mut feed), []);
+            }
+        }
+    }
+}
+
+/// It is heard while there is always more to read, too.
+#[test]
+fn a_dropped_keyspace_is_told_among_other_changes() {
+    for level in WITH_LOG {
+        let vfs = SimVfs::new(1);
+        let options = || {
+            let options = on_sim(&vfs, Layout::Chunks, level);
+            // As often as that the log of the moment is there.
+            options.advanced(|advanced| advanced.commit_log_bytes(1 << 20))
+        };
+        let db = options().open(DIR).unwrap();
+        let jobs = db.keyspace("jobs").unwrap();
+        db.flush().unwrap();
+        let reader = options().open_beside_writer(DIR).unwrap();
+        let mut watch = reader.keyspace("jobs").unwrap().watch_prefix("").unwrap();
+        jobs.put("a", "1").unwrap();
+        assert_eq!(puts_of(&mut watch).len(), 1);
+        db.drop_keyspace("jobs").unwrap();
+        let mut rounds = 0;
+        let error = loop {
+            // Never at the end: one more comes before each look.
+            db.put("elsewhere", [7; 100]).unwrap();
+            match watch.next() {
+                Some(told) => break told.unwrap_err(),
+                None => rounds += 1,
+            }
+            assert!(rounds < 10_000, "a lap has passed");
+        };
+        assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+    }
+}
+
 /// Values in files that are newer than the reader's moment are there.
 #[test]
 fn values_in_newer_files_are_read() {

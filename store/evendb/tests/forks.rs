@@ -683,3 +683,59 @@ fn damage_of_a_shared_container_is_named_and_the_rest_saved() {
     repair(FORK, "/without", how, inspecting(&vfs)).expect("saves");
     assert_sound(&vfs, DIR);
 }
+
+/// The space of a parent comes back to a fork's side although a few cold runs of the parent are
+/// never written again: a sealed container of which less than half is live is emptied.
+#[test]
+fn a_thin_sealed_container_is_emptied() {
+    const HOT: u32 = 600;
+    for layout in [Layout::Chunks, Layout::Guards] {
+        let vfs = SimVfs::new(10);
+        let options = |dir: &str| {
+            let options = on_sim(&vfs, Durability::Process, 0).layout(layout);
+            let options = common::layout::tiny_guards(options);
+            let options = options.advanced(|advanced| advanced.chunk_bytes(8 << 10));
+            options.open(dir).expect("opens")
+        };
+        let put = |db: &Db, number: u32, value: u8| {
+            db.put(format!("k{number:05}"), [value; 200]).expect("puts");
+        };
+        let db = options(DIR);
+        (0..HOT + 100).for_each(|number| put(&db, number * 11 % (HOT + 100), 1));
+        db.compact().expect("compacts");
+        // Beyond the hot keys, a few records in the log.
+        (0..HOT).for_each(|number| put(&db, number, 2));
+        (HOT..HOT + 100)
+            .step_by(40)
+            .for_each(|number| put(&db, number, 2));
+        db.flush().expect("flushes");
+        db.fork_with("/forks/a", &sharing()).expect("forks");
+        let fork = options("/forks/a");
+        let has_sealed = |dir: &str| {
+            let names = vfs.file_names(Path::new(dir));
+            names.iter().any(|name| name == "CHUNK-LOGS")
+        };
+        assert!(has_sealed("/forks/a"), "it shares the container");
+        for round in 3..5 {
+            (0..HOT).for_each(|number| put(&fork, number, round));
+            fork.flush().expect("flushes");
+            fork.settle_debt().expect("settles");
+        }
+        assert!(!has_sealed("/forks/a"), "{layout:?}");
+        assert!(has_sealed(DIR), "the parent's own is as it was");
+        for number in 0..HOT + 100 {
+            let value = fork.get(format!("k{number:05}"));
+            let value = value.expect("gets").expect("is there")[0];
+            let expected = match number.checked_sub(HOT) {
+                None => 4,
+                Some(beyond) if beyond % 40 == 0 => 2,
+                Some(_) => 1,
+            };
+            assert_eq!(value, expected, "{number}");
+        }
+        fork.close().expect("closes");
+        drop(db);
+        assert_sound(&vfs, "/forks/a");
+        assert_sound(&vfs, DIR);
+    }
+}

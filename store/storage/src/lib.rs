@@ -15,7 +15,7 @@
 //! * `vfs` - files. `sealing` - how the bytes of files are encrypted.
 //! * `ground/`: `types` - a record and its parts. `key_hash` - hashes of keys. `codec` - numbers
 //!   and texts as bytes, checksums. `error`, `random`, `heap` - errors, the system's randomness,
-//!   the allocator. `plant` - faults that tests must notice.
+//!   the allocator. `signals` - threads without signals. `plant` - faults that tests must notice.
 
 #[cfg(not(unix))]
 compile_error!(
@@ -36,13 +36,13 @@ pub mod table;
 #[cfg(unix)]
 pub mod vfs;
 
-#[doc(hidden)]
-#[cfg(unix)]
-pub use ground::heap;
 #[cfg(unix)]
 pub use ground::{codec, key_hash, random};
 #[cfg(unix)]
 use ground::{error, plant, types};
+#[doc(hidden)]
+#[cfg(unix)]
+pub use ground::{heap, signals};
 
 #[cfg(unix)]
 pub use error::{Error, ErrorKind, Replaced, Result};

@@ -7,4 +7,6 @@ pub mod heap;
 pub mod key_hash;
 pub(crate) mod plant;
 pub mod random;
+#[doc(hidden)]
+pub mod signals;
 pub mod types;

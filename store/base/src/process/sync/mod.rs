@@ -11,6 +11,7 @@ pub mod lock;
 pub mod reclaim;
 pub mod yielding;
 
+use evendb_storage::signals::without_signals;
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use std::sync::{Arc, OnceLock, Weak};
 
@@ -29,3 +30,16 @@ mod model;
 pub mod model_reclaim;
 #[cfg(any(evendb_loom, evendb_shuttle))]
 pub use model::*;
+
+/// Starts a thread of the store, which takes no signal of the program: every such thread is started
+/// here.
+///
+/// # Errors
+/// The system starts no more threads.
+pub fn start_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<T>> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    without_signals(|| thread.spawn(body))
+}

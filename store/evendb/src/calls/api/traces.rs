@@ -4,6 +4,7 @@ use crate::api::db::Db;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
 use evendb_base::placement;
+use evendb_storage::signals::without_signals;
 use evendb_storage::vfs::OsVfs;
 use evendb_trace::{Recorder, RecorderOptions};
 use std::fs::OpenOptions;
@@ -145,7 +146,9 @@ impl Db {
             .map(|state| (state.id.0, state.name().to_owned()))
             .collect();
         drop(catalog);
-        let recorder = Recorder::start(&core.recording.slot, file, recorder);
+        // It starts a thread.
+        let start = || Recorder::start(&core.recording.slot, file, recorder);
+        let recorder = without_signals(start);
         let recorder = recorder.map_err(|error| match error.kind() {
             evendb_trace::ErrorKind::AlreadyRecording => already_recording(),
             _ => Error::with_source(ErrorKind::Io, "a trace could not be begun", error),

@@ -8,11 +8,12 @@
 use super::change::{Change, Place};
 use super::filter::Filter;
 use super::position::Position;
-use super::resume::{check, file_of, gone, is_before, life_at};
+use super::resume::{check, file_of, gone, life_at};
 use crate::checkpoint;
 use crate::commit_log::{LogRecord, Lsn, Passage, ReadBack, Segment};
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
+use crate::engine::log::Followed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::COMMIT_LOG;
 use crate::kept_changes::{Frame, KeptReader};
@@ -114,6 +115,10 @@ impl Taken {
     }
 }
 
+fn followed(filter: Option<&Filter>) -> Followed {
+    filter.map_or(Followed::All, |filter| Followed::One(filter.keyspace()))
+}
+
 /// What a feed gives of operations.
 fn given(operations: Vec<u8>, filter: Option<&Filter>) -> Option<Vec<u8>> {
     match filter {
@@ -145,7 +150,10 @@ impl Changes {
         }
         take_inherited(engine)?;
         if let Some(found) = &engine.log.history.found {
-            engine.log.history.look_further(found)?;
+            engine
+                .log
+                .history
+                .look_further(found, followed(filter.as_ref()))?;
         }
         check(engine, position)?;
         let mut changes = Changes {
@@ -207,12 +215,12 @@ impl Changes {
             filter.check()?;
         }
         while let Some(taken) = self.take_record()? {
-            let (end, position) = (taken.end, taken.position);
+            let (end, position) = (taken.end, taken.position.after(&self.position));
             let bytes = end.0.saturating_sub(taken.lsn.0);
-            if is_before(&self.position, taken.version, end) {
+            if self.position.has(taken.version, end) {
                 self.at = end;
             } else {
-                let change = self.change_of(taken)?;
+                let change = self.change_of(Taken { position, ..taken })?;
                 // A change without remaining writes counts as given all the same.
                 self.at = end;
                 self.position = position;
@@ -226,6 +234,11 @@ impl Changes {
             }
         }
         Ok(Step::End)
+    }
+
+    /// The keyspaces whose fate ends it, beside a writer.
+    pub(super) fn followed(&self) -> Followed {
+        followed(self.filter.as_ref())
     }
 
     /// Notes the error that ends the feed.
@@ -250,7 +263,7 @@ impl Changes {
     fn take_record(&mut self) -> Result<Option<Taken>> {
         loop {
             if self.at >= self.readable {
-                self.readable = readable_now(&self.handle.engine, self.at)?;
+                self.readable = readable_now(&self.handle.engine, self.at, self.followed())?;
                 if self.at >= self.readable {
                     return Ok(None);
                 }
@@ -391,12 +404,12 @@ pub(super) fn durable_only(engine: &Engine) -> bool {
 
 /// The place up to which a reader that is at `at` may read now. Everything below it is visible to
 /// the caller.
-pub(super) fn readable_now(engine: &Engine, at: Lsn) -> Result<Lsn> {
+pub(super) fn readable_now(engine: &Engine, at: Lsn, followed: Followed) -> Result<Lsn> {
     let log = &engine.log;
     let Some(ring) = &log.commit_log else {
         let end = log.end().unwrap_or(at);
         return match &log.history.found {
-            Some(found) if end <= at => Ok(log.history.look_further(found)?),
+            Some(found) if end <= at => Ok(log.history.look_further(found, followed)?),
             _ => Ok(end),
         };
     };

@@ -12,6 +12,7 @@
 
 use crate::catalog::KeyspaceState;
 use crate::error::Result;
+use crate::manifest::KeyspaceId;
 use crate::op::{OpKind, range_limits};
 use crate::payload::{DecodedOp, each_op, push_op};
 use crate::sync::Arc;
@@ -31,6 +32,11 @@ impl Filter {
             keyspace: keyspace.clone(),
             range: range_limits(low, high),
         }
+    }
+
+    /// The keyspace whose changes it gives.
+    pub(super) fn keyspace(&self) -> KeyspaceId {
+        self.keyspace.id
     }
 
     /// `KeyspaceDropped` once the drop is done: nothing more comes.

@@ -50,10 +50,10 @@ mod change;
 mod feed;
 mod filter;
 mod oldest;
-#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
-mod planted;
 mod position;
 mod resume;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;
 mod waiting;
 
 pub use change::{Change, Operands, Write, Writes};

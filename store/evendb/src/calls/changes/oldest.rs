@@ -13,6 +13,7 @@ use super::position::Position;
 use super::resume::{file_of, life_at, oldest};
 use crate::commit_log::{Lsn, Passage, ReadBack, Segment, find_record};
 use crate::engine::Engine;
+use crate::engine::log::Followed;
 use crate::error::Result;
 use crate::kept_changes::KeptChanges;
 use crate::payload;
@@ -30,7 +31,7 @@ pub(crate) fn oldest_position(engine: &Engine) -> Result<Position> {
     if let Some(position) = oldest(engine).filter(|_| kept.is_some_and(KeptChanges::keeps)) {
         return Ok(position);
     }
-    let end = readable_now(engine, Lsn(0))?;
+    let end = readable_now(engine, Lsn(0), Followed::None)?;
     let mut walk = Walk {
         engine,
         reader: ReadBack::new(),

@@ -18,11 +18,10 @@
 use super::position::Position;
 use crate::commit_log::{Lsn, Segment};
 use crate::engine::Engine;
-use crate::engine::log::{Found, History, Log};
+use crate::engine::log::{Followed, Found, History, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::moment::Moment;
 use crate::version::clock::last_version_of;
-use evendb_storage::Version;
 use evendb_storage::vfs::File;
 
 /// The ring's file, or the error that says why there is none to read.
@@ -72,11 +71,11 @@ pub(crate) fn position_of(moment: &Moment) -> Result<Position> {
 }
 
 /// The position of what a reader beside the writer sees: it has the records of completed
-/// checkpoints. Some of them lie behind the place where a replay would begin, and in front of the
-/// log's end when the manifest was written.
+/// checkpoints. Some of them lie behind the place where a replay would begin, and the file may not
+/// have all of them yet: their version tells them.
 fn position_beside(engine: &Engine, found: &Found) -> Result<Position> {
     let history = &engine.log.history;
-    let end = history.look_further(found)?;
+    let end = history.look_further(found, Followed::None)?;
     let from = history.replayed.0;
     let Some(life) = life_at(history, from).or(history.lives.last()) else {
         return Err(gone(engine, "no life wrote a log"));
@@ -87,11 +86,8 @@ fn position_beside(engine: &Engine, found: &Found) -> Result<Position> {
         .map_or(end, |closed| end.min(closed))
         .max(from);
     let completed = *engine.flow.completed.lock();
-    Ok(Position::new(
-        life,
-        last_version_of(completed),
-        (from, until),
-    ))
+    let version = last_version_of(completed);
+    Ok(Position::new(life, version, (from, until)).of_checkpoints(version))
 }
 
 /// The oldest position that is certainly kept: the begin of the kept changes, or else the place
@@ -195,9 +191,4 @@ pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
         return Err(gone(engine, "the log has gone round"));
     }
     Ok(())
-}
-
-/// Whether a record of this version and end lies before the position.
-pub(super) fn is_before(position: &Position, version: Version, end: Lsn) -> bool {
-    end <= position.until && version <= position.version
 }

@@ -181,7 +181,7 @@ impl Changes {
         let mut pause = Duration::from_millis(1);
         loop {
             engine.core.health.check_readable()?;
-            if engine.log.history.look_further(found)? > self.at {
+            if engine.log.history.look_further(found, self.followed())? > self.at {
                 return Ok(true);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));

@@ -34,7 +34,7 @@ use crate::memory::{Charge, Use};
 use crate::op::check_limits;
 use crate::plant::planted;
 use crate::read::merges;
-use crate::sync::{Arc, reclaim, thread};
+use crate::sync::{Arc, reclaim, start_thread, thread};
 use crate::tables::table_path;
 use crate::write;
 use evendb_base::gate::Held;
@@ -146,11 +146,10 @@ impl Helper {
                 }
             }
         };
-        let thread = thread::Builder::new().name("evendb-ingest".to_owned());
         Some(Helper {
             jobs: Some(jobs),
             done,
-            thread: Some(thread.spawn(body).ok()?),
+            thread: Some(start_thread("evendb-ingest", body).ok()?),
             is_busy: false,
         })
     }

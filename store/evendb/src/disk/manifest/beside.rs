@@ -17,6 +17,7 @@
 //!
 //! Thread safety: any. Not here: how often an opening is tried (`opening/beside.rs`).
 
+use super::KeyspaceId;
 use super::edit::Place;
 use super::state::ManifestState;
 use super::writer::{self, FoundManifest};
@@ -32,9 +33,54 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The manifest is read again this many times while it does not verify: the writer may be about to
-/// append to it, or to go on to another file. Each pause is twice as long as the one before.
-const LOOKS: u32 = 8;
+/// The largest number of attempts at an opening, or at a look at the manifest.
+pub(crate) const ATTEMPTS_MAX: u32 = 100;
+/// A failure that comes this many times in a row is damage.
+const DAMAGED_AFTER: u32 = 4;
+/// The longest pause between two attempts; each is twice as long as the one before.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// Failures of attempts beside a writer, which may have gone on between two steps of each: it
+/// appends to its manifest, goes on to another one, and removes files. Then the next attempt finds
+/// something else. Damage is what is found again and again: the same manifest, and the same failure
+/// at the same place.
+pub(crate) struct Failures {
+    last: Option<(Option<(u64, u64)>, String)>,
+    times: u32,
+    pause: Duration,
+}
+
+impl Failures {
+    pub(crate) fn new() -> Failures {
+        Failures {
+            last: None,
+            times: 0,
+            pause: Duration::from_millis(1),
+        }
+    }
+
+    /// Notes a failure of an attempt that saw the manifest end `at` this place, or that did not
+    /// come so far. Returns whether it is damage; if not, it has waited for the next attempt.
+    pub(crate) fn is_damage(&mut self, at: Option<(u64, u64)>, failure: &str) -> bool {
+        let this = (at, failure.to_owned());
+        self.times = match self.last.as_ref() == Some(&this) {
+            true => self.times + 1,
+            false => 1,
+        };
+        if self.times == DAMAGED_AFTER {
+            return true;
+        }
+        self.last = Some(this);
+        self.wait();
+        false
+    }
+
+    /// Waits for the next attempt, behind a failure that is the writer's work for certain.
+    pub(crate) fn wait(&mut self) {
+        thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+}
 
 /// How files are named, by rooms above this one.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +108,7 @@ pub(crate) struct Moment {
     at: (u64, u64),
     pub(crate) replay_from: Lsn,
     pub(crate) last_epoch: u64,
+    keyspaces: BTreeMap<KeyspaceId, String>,
     /// Offset of each run in its container, with its length and table.
     extents: HashMap<PathBuf, BTreeMap<u64, (u64, TableId)>>,
     files: HashSet<PathBuf>,
@@ -74,6 +121,7 @@ impl Moment {
             at: (found.id, found.end),
             replay_from: state.replay_from,
             last_epoch: state.epochs.back().map_or(0, |epoch| epoch.epoch),
+            keyspaces: state.keyspaces.clone(),
             extents: HashMap::new(),
             files: HashSet::new(),
         };
@@ -96,6 +144,13 @@ impl Moment {
             }
         }
         moment
+    }
+
+    /// Whether a keyspace of this moment was dropped since, or has another name in `now`: any of
+    /// them, or this one. Those that are new do not count.
+    fn has_lost(&self, now: &Moment, of: Option<KeyspaceId>) -> bool {
+        let mut mine = self.keyspaces.iter();
+        mine.any(|(id, name)| of.is_none_or(|of| of == *id) && now.keyspaces.get(id) != Some(name))
     }
 
     /// The runs that have the byte at `offset` of this container, or end there: an error about a
@@ -124,25 +179,32 @@ impl Beside {
         let _ = self.moment.set(Moment::new(found, &self.dir, self.paths));
     }
 
-    /// What the manifest names now.
+    /// What the manifest names now. `Stale` if the writer went on during each attempt.
     pub(crate) fn look(&self) -> Result<Moment> {
-        let mut pause = Duration::from_millis(1);
-        for _ in 1..LOOKS {
+        let mut failures = Failures::new();
+        for _ in 0..ATTEMPTS_MAX {
             match writer::load(&*self.vfs, &self.dir) {
-                Err(error) if error.kind() == ErrorKind::Corruption => {}
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    if failures.is_damage(None, &error.to_string()) {
+                        return Err(error);
+                    }
+                }
                 found => return Ok(Moment::new(&found?, &self.dir, self.paths)),
             }
-            thread::sleep(pause);
-            pause *= 2;
         }
-        let found = writer::load(&*self.vfs, &self.dir)?;
-        Ok(Moment::new(&found, &self.dir, self.paths))
+        let detail = "the writer's process goes on faster than its manifest is read";
+        Err(Error::stale(&self.dir, 0, detail))
     }
 
     /// Whether the manifest is the one that the reader sees.
     pub(crate) fn is_newest(&self) -> Result<bool> {
         let now = self.look()?;
         Ok(self.moment.get().is_some_and(|mine| mine.at == now.at))
+    }
+
+    /// Whether a keyspace that the reader sees, any or this one, was dropped or renamed since.
+    pub(crate) fn has_lost(&self, now: &Moment, of: Option<KeyspaceId>) -> bool {
+        self.moment.get().is_some_and(|mine| mine.has_lost(now, of))
     }
 
     /// The place of the manifest that the reader sees.

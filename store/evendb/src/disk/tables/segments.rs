@@ -7,6 +7,11 @@
 //!          | run |x|  | run |    | run | hole |
 //!            '- read only; shared with forks -'     removed when its last run has gone
 //! ```
+//! A sealed container of which less than half is live is **thin**: its holes are not used again, so
+//! jobs write its last runs anew, into the container that is written to, and it goes. So sealed
+//! containers take at most twice the bytes of their runs, and each byte that is written for this has
+//! freed one.
+//!
 //! Invariants: a file of a sealed container is never written to, and keeps its length. Only a file
 //! whose last run has gone, by an edit that is durable and out of every view (I13), is given to the
 //! reaper. Numbers only grow.
@@ -15,6 +20,9 @@
 //! table look into it. The gate's mutex is held through the sealing, with its I/O. Not here: which
 //! extents of the container that is written to are free ([`super::container`]).
 
+use crate::files::in_container;
+use crate::manifest::edit::Place;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use evendb_storage::vfs::File;
 use std::collections::BTreeMap;
@@ -24,6 +32,8 @@ struct Segment {
     file: Arc<dyn File>,
     /// Of a sealed one: the bytes of its runs.
     sealed: Option<u64>,
+    /// Less than half of a sealed one is live. It stays so.
+    thin: bool,
 }
 
 /// See the module.
@@ -32,6 +42,8 @@ pub(crate) struct Segments {
     known: Mutex<BTreeMap<u64, Segment>>,
     /// Numbers of sealed containers without runs.
     unneeded: Mutex<Vec<u64>>,
+    /// Whether any container is thin, as the last look found it.
+    any_thin: AtomicBool,
 }
 
 impl Segments {
@@ -45,14 +57,22 @@ impl Segments {
 
     /// Adds the container that is written to.
     pub(crate) fn add(&self, number: u64, file: Arc<dyn File>) {
-        let sealed = None;
-        self.known.lock().insert(number, Segment { file, sealed });
+        let own = Segment {
+            file,
+            sealed: None,
+            thin: false,
+        };
+        self.known.lock().insert(number, own);
     }
 
     /// Adds a sealed container, with the bytes of its runs.
     pub(crate) fn add_sealed(&self, number: u64, file: Arc<dyn File>, bytes: u64) {
-        let sealed = Some(bytes);
-        self.known.lock().insert(number, Segment { file, sealed });
+        let own = Segment {
+            file,
+            sealed: Some(bytes),
+            thin: false,
+        };
+        self.known.lock().insert(number, own);
     }
 
     /// Nothing is written to the container any more, which has runs of this number of bytes.
@@ -84,6 +104,51 @@ impl Segments {
             known.remove(&number);
             self.unneeded.lock().push(number);
         }
+    }
+
+    /// Looks which containers are thin; returns whether any is.
+    pub(crate) fn look_for_thin(&self) -> bool {
+        let known = self.known.lock();
+        let sealed = known.iter().filter(|(_, own)| !own.thin);
+        let sealed = sealed.filter_map(|(&number, own)| Some((number, own.sealed?, &own.file)));
+        let looked: Vec<_> = sealed
+            .map(|(at, live, file)| (at, live, file.clone()))
+            .collect();
+        drop(known);
+        let is_thin = |(number, live, file): (u64, u64, Arc<dyn File>)| {
+            let bytes = file.allocated_bytes().or_else(|_| file.len()).unwrap_or(0);
+            (live.saturating_mul(2) < bytes).then_some(number)
+        };
+        let thin: Vec<u64> = looked.into_iter().filter_map(is_thin).collect();
+        let mut known = self.known.lock();
+        for number in thin {
+            if let Some(own) = known.get_mut(&number) {
+                own.thin = true;
+            }
+        }
+        let any_thin = known.values().any(|own| own.thin);
+        drop(known);
+        self.any_thin.store(any_thin, Ordering::Relaxed);
+        any_thin
+    }
+
+    /// Whether any container is thin, as the last look found it.
+    pub(crate) fn has_thin(&self) -> bool {
+        self.any_thin.load(Ordering::Relaxed)
+    }
+
+    /// Whether a table lies in a thin container.
+    pub(crate) fn is_in_thin(&self, place: Place) -> bool {
+        if !self.has_thin() {
+            return false;
+        }
+        let Place::Extent { offset } = place else {
+            return false;
+        };
+        let known = self.known.lock();
+        known
+            .get(&in_container(offset).0)
+            .is_some_and(|own| own.thin)
     }
 
     /// The file of a container that has runs.

@@ -17,7 +17,7 @@ use crate::engine::core::Core;
 use crate::error::Result;
 use crate::memory::{Charge, Use};
 use crate::pace;
-use crate::sync::thread;
+use crate::sync::{start_thread, thread};
 use crate::tables::container::{Container, RunWriter};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
@@ -74,8 +74,7 @@ impl Helper {
             }
             Ok(())
         };
-        let thread = thread::Builder::new().name("evendb-runs".to_owned());
-        let thread = thread.spawn(body).ok()?;
+        let thread = start_thread("evendb-runs", body).ok()?;
         Some(Helper {
             full: Some(full),
             empty,

@@ -15,6 +15,7 @@ use crate::checkpoint::joining::stretch_bytes_min;
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
+use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::full_disk::Need;
 use crate::funk::{Funk, Run};
@@ -336,6 +337,26 @@ fn grows(context: &JobContext<'_>, chunk: &Chunk) -> bool {
     joined_at > 0 && joined_at + GROWS_CHECKPOINTS >= checkpoint_of(context.core.clock.now())
 }
 
+/// Whether a file of values that is being emptied has some of these tables.
+fn has_values_to_move(core: &Core, funk: &Funk) -> bool {
+    core.value_files.is_any_to_be_emptied()
+        && funk.tables().any(|table| {
+            let named = &table.part.meta.value_files;
+            core.value_files.is_one_to_be_emptied(named)
+        })
+}
+
+/// Whether a container that is being emptied has tables that only a rewrite moves. Runs of a chunk
+/// without guards are merged.
+fn has_tables_to_move(disk: &Disk, funk: &Funk) -> bool {
+    let segments = disk.container.segments();
+    let is_one = |table: &Arc<TableHandle>| segments.is_in_thin(table.part.place);
+    match funk.is_guarded() {
+        true => funk.tables().any(is_one),
+        false => funk.below_log().any(is_one),
+    }
+}
+
 /// A chunk's figures without those of its neighbours.
 pub(crate) fn own_figures(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> ChunkStats {
     let core = context.core;
@@ -348,11 +369,7 @@ pub(crate) fn own_figures(context: &JobContext<'_>, chunk: &Chunk, view: &View) 
     };
     ChunkStats {
         is_guarded: funk.is_guarded(),
-        values_to_move: core.value_files.is_any_to_be_emptied()
-            && funk.tables().any(|table| {
-                let named = &table.part.meta.value_files;
-                core.value_files.is_one_to_be_emptied(named)
-            }),
+        files_to_empty: has_values_to_move(core, funk) || has_tables_to_move(context.disk, funk),
         log_value_bytes: match planted!(core.options, OverwrittenNotLooked) {
             true => 0,
             false => values_apart(&mut funk.runs.iter().map(|run| &run.table)),

@@ -105,6 +105,7 @@ fn look_at_chunks(context: &JobContext<'_>) -> SpaceSums {
     let mut sums = SpaceSums::default();
     let percent = core.options.advanced.value_file_live_percent;
     core.value_files.look_for_files_to_empty(percent);
+    let any_thin = context.disk.container.segments().look_for_thin();
     let limits = jobs::picker_limits(context);
     let chunks = context.catalog.chunks();
     sums.chunks = chunks.len() as u64;
@@ -132,7 +133,7 @@ fn look_at_chunks(context: &JobContext<'_>) -> SpaceSums {
         // A snapshot that needed the hidden records may have ended.
         let covered = view.covers.is_some()
             && (hidden_pays(&stats) || covered_tables::has_spent(&core.clock, chunk, &view));
-        if covered || stats.values_to_move || expired_tables::has_expired(&core.clock, &view) {
+        if covered || stats.files_to_empty || expired_tables::has_expired(&core.clock, &view) {
             work.push_maintenance(chunk);
         }
         sums.add(&stats, &limits);
@@ -142,6 +143,8 @@ fn look_at_chunks(context: &JobContext<'_>) -> SpaceSums {
         let mergeable = log_merge::mergeable_bytes(context, chunk, &view);
         if mergeable > 0 {
             sums.mergeable += mergeable;
+            work.push_merge(chunk, false);
+        } else if any_thin && log_merge::empties_container(context, &view) {
             work.push_merge(chunk, false);
         }
         // A chunk's limit depends on the bytes of other chunks, so the chunk may exceed it without

@@ -9,7 +9,7 @@
 //! 5. rebalance, for tombstones: half of the base's number of records, or a munk with less than
 //!    half of the base;
 //! 6. rebalance, for range deletions: a quarter is hidden, or there are many;
-//! 7. rebalance, for values in value files that are being emptied;
+//! 7. rebalance, for values in value files, or tables in containers, that are being emptied;
 //! 8. rebalance, for values apart that the log has overwritten: until then they count as live;
 //! 9. merge with the next chunk, when both together are far below the chunk limit.
 //!
@@ -81,8 +81,9 @@ pub(crate) struct ChunkStats {
     /// number of pieces of these range deletions.
     pub(crate) hidden_bytes: u64,
     pub(crate) hidden_pieces: u32,
-    /// Whether some of its values lie in files that are being emptied.
-    pub(crate) values_to_move: bool,
+    /// Whether some of its values lie in files that are being emptied, or tables of its base in a
+    /// container that is.
+    pub(crate) files_to_empty: bool,
     /// Bytes of values apart that its log names, and that its base names.
     pub(crate) log_value_bytes: u64,
     pub(crate) base_value_bytes: u64,
@@ -214,7 +215,7 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
     if hidden_pays(stats) {
         return (Decision::RebalanceFunk, Reason::RangeTombstones);
     }
-    if stats.values_to_move {
+    if stats.files_to_empty {
         return (Decision::RebalanceFunk, Reason::FilesToEmpty);
     }
     if overwritten_values_pay(stats, limits) {

@@ -4,7 +4,7 @@ use crate::catalog::KeyspaceState;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
-use crate::sync::{Arc, OnceLock, thread};
+use crate::sync::{Arc, OnceLock, start_thread};
 
 /// Keeps the database open; dropping the last handle closes it.
 pub(crate) struct Handle {
@@ -81,11 +81,7 @@ impl Drop for Handle {
             // The handle was dropped by code of the application that a job called: closing waits
             // for that job. If no thread can be started for closing, the database stays as a crash
             // leaves it, and the directory stays locked as long as the process lives.
-            true => drop(
-                thread::Builder::new()
-                    .name("evendb-close".to_owned())
-                    .spawn(close),
-            ),
+            true => drop(start_thread("evendb-close", close)),
             false => close(),
         }
     }

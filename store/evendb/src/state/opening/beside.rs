@@ -4,7 +4,7 @@
 //!   attempt: manifest, container, files of values ---> an engine
 //!      |  does not fit together: the writer went on meanwhile
 //!      +-> again, from the newer manifest -- ATTEMPTS_MAX times --> Stale
-//!      +-> the same manifest, the same failure, DAMAGED_AFTER times -> the failure: it is damage
+//!      +-> the same manifest, the same failure, again and again -> the failure: it is damage
 //! ```
 //! Nothing is replayed: the commit log is only looked at for readers of changes, because the writer
 //! uses it again in place. Invariants: the engine is of one moment, the one of its manifest; this
@@ -17,30 +17,17 @@ use super::Opening;
 use super::replay::Replay;
 use crate::encryption;
 use crate::engine::Engine;
-use crate::engine::log::Found;
+use crate::engine::log::{Found, Seen};
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::beside::{Beside, BesideVfs, Paths};
+use crate::manifest::beside::{ATTEMPTS_MAX, Beside, BesideVfs, Failures, Paths};
 use crate::options::Options;
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, Mutex};
 use crate::tables::{container_path, table_path};
 use crate::value_files;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::vfs::Vfs;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
-
-/// The largest number of attempts.
-const ATTEMPTS_MAX: u32 = 100;
-/// A failure that comes this many times in a row over one manifest is damage.
-const DAMAGED_AFTER: u32 = 4;
-/// The longest pause between two attempts.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
-
-/// Whether the cause of a failure may be that the writer went on.
-fn may_be_the_writer(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Stale)
-}
 
 /// Opens the database in `dir`, which exists. `attempt` makes an engine of one look.
 pub(super) fn open(
@@ -48,26 +35,19 @@ pub(super) fn open(
     options: &Options,
     attempt: &dyn Fn(Arc<dyn Vfs>, Arc<Beside>) -> Result<Engine>,
 ) -> Result<Engine> {
-    let mut pause = Duration::from_millis(1);
-    let (mut seen_before, mut times) = (None, 0);
+    let mut failures = Failures::new();
     for _ in 0..ATTEMPTS_MAX {
         let beside = Arc::new(look_at(dir, options)?);
         let seen_by: Arc<dyn Vfs> = Arc::new(BesideVfs::new(options.vfs.clone(), beside.clone()));
-        let error = match attempt(seen_by, beside.clone()) {
-            Err(error) if may_be_the_writer(&error) => error,
+        match attempt(seen_by, beside.clone()) {
+            Err(error) if error.kind() == ErrorKind::Stale => failures.wait(),
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                if failures.is_damage(beside.seen_at(), &error.to_string()) {
+                    return Err(error);
+                }
+            }
             done => return done,
-        };
-        let seen = beside.seen_at();
-        times = match seen == seen_before && error.kind() == ErrorKind::Corruption {
-            true => times + 1,
-            false => 1,
-        };
-        if times == DAMAGED_AFTER {
-            return Err(error);
         }
-        seen_before = seen;
-        thread::sleep(pause);
-        pause = (pause * 2).min(PAUSE_MAX);
     }
     let message = format!(
         "the process that writes to {} went on {ATTEMPTS_MAX} times while this one opened it: nothing is \
@@ -110,7 +90,7 @@ impl Opening {
         self.beside.clone().map(|beside| Found {
             beside,
             next_keyspace: self.state.next_keyspace,
-            end: Mutex::new(self.state.replay_from),
+            seen: Mutex::new(Seen::at(self.state.replay_from)),
         })
     }
 }

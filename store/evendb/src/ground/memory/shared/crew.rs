@@ -32,7 +32,7 @@
 //! Thread safety: any thread. The lock is a leaf and is not held during a turn. Not here: what a
 //! turn does (`worker/staff.rs`).
 
-use crate::sync::{Arc, Condvar, Mutex, thread};
+use crate::sync::{Arc, Condvar, Mutex, start_thread};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
@@ -326,8 +326,7 @@ impl Crew {
             return Ok(());
         }
         let crew = self.clone();
-        let thread = thread::Builder::new().name("evendb-crew".to_owned());
-        thread.spawn(move || crew.run())?;
+        start_thread("evendb-crew", move || crew.run())?;
         state.threads += 1;
         Ok(())
     }

@@ -221,20 +221,30 @@ pub(crate) fn maintain(
     }
     let next = |funk: &Funk, tree: &Tree| {
         let due = next_plan(core, keyspace.id, funk);
-        due.or_else(|| moving_values(core, keyspace.id, funk, tree))
+        due.or_else(|| moving(context, keyspace.id, funk, tree))
     };
     Ok(run_one(context, keyspace, chunk, &next)? || worked)
 }
 
-/// The plan that moves values out of a file that is being emptied, if a table names one. A job of
-/// level 0 may move a table as it is; then the table's guard is written again by a later job.
-fn moving_values(core: &Core, keyspace: KeyspaceId, funk: &Funk, tree: &Tree) -> Option<Plan> {
+/// The plan that moves values out of a file that is being emptied, or tables out of a container
+/// that is, if there are some. A job of level 0 may move a table as it is; then the table's guard is
+/// written again by a later job.
+fn moving(
+    context: &JobContext<'_>,
+    keyspace: KeyspaceId,
+    funk: &Funk,
+    tree: &Tree,
+) -> Option<Plan> {
+    let core = context.core;
     let values = &core.value_files;
-    if !values.is_any_to_be_emptied() {
+    let segments = context.disk.container.segments();
+    if !values.is_any_to_be_emptied() && !segments.has_thin() {
         return None;
     }
-    let names_one =
-        |table: &Arc<TableHandle>| values.is_one_to_be_emptied(&table.part.meta.value_files);
+    let names_one = |table: &Arc<TableHandle>| {
+        values.is_one_to_be_emptied(&table.part.meta.value_files)
+            || segments.is_in_thin(table.part.place)
+    };
     let names_one_of = |guard: &&Arc<Guard>| {
         !guard.is_stuck() && guard.fragments.iter().any(|own| names_one(&own.table))
     };

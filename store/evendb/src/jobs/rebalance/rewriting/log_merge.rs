@@ -11,6 +11,9 @@
 //! is no larger than all later runs together. So a record is rewritten only a few times until the
 //! log is at its limit. A merge that scans ask for takes the whole log.
 //!
+//! A merge also takes runs that lie in a sealed container that is being emptied
+//! ([`crate::tables::segments`]), and all newer ones, however few they are.
+//!
 //! A merged run takes the greatest ordinal of the runs that it replaces, so everything newer stays
 //! newer. It keeps all their records that a reader may need: tombstones (I15), and versions (I14).
 //! Several chunks share one sync of the container; then each chunk gets a layout change of its own,
@@ -75,9 +78,33 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
     (sizes.len() - first >= runs_min).then_some(first)
 }
 
+/// The index of the first run that lies in a sealed container that is being emptied.
+fn first_to_move(context: &JobContext<'_>, view: &View) -> Option<usize> {
+    let segments = context.disk.container.segments();
+    let mut runs = view.funk.runs.iter();
+    runs.position(|run| segments.is_in_thin(run.table.part.place))
+}
+
+/// Whether a merge of the chunk's runs would empty a sealed container of some of them.
+pub(crate) fn empties_container(context: &JobContext<'_>, view: &View) -> bool {
+    !view.funk.is_guarded() && first_to_move(context, view).is_some()
+}
+
+/// The first run to merge with all newer ones.
+fn log_merge_of(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> Option<usize> {
+    let due = due_merge_of(context, chunk, view);
+    match view.funk.is_guarded() {
+        true => due,
+        false => [due, first_to_move(context, view)]
+            .into_iter()
+            .flatten()
+            .min(),
+    }
+}
+
 /// The first run to merge. If scans want a merge, it takes the whole log, because each run that is
 /// left costs each scan a read. Otherwise it takes the newest runs, if the log has too many.
-fn log_merge_of(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> Option<usize> {
+fn due_merge_of(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> Option<usize> {
     let scans_want = chunk.log_merge_wanted.load(Ordering::Relaxed);
     let limits = context.memory.log_runs(chunk, view);
     let many = limits.merged_from;
@@ -106,7 +133,7 @@ fn log_merge_of(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> Option<
 /// Bytes of metadata that a merge of the chunk's runs would free, if one is due.
 pub(crate) fn mergeable_bytes(context: &JobContext<'_>, chunk: &Chunk, view: &View) -> u64 {
     let runs = &view.funk.runs;
-    if runs.len() <= RUNS_USUAL || log_merge_of(context, chunk, view).is_none() {
+    if runs.len() <= RUNS_USUAL || due_merge_of(context, chunk, view).is_none() {
         return 0;
     }
     let excess = runs[RUNS_USUAL..].iter();

@@ -5,6 +5,7 @@
 
 use crate::commit_log::{self, CommitLog, Lsn, Segment};
 use crate::kept_changes::KeptChanges;
+use crate::manifest::KeyspaceId;
 use crate::manifest::beside::Beside;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{Arc, Mutex};
@@ -57,40 +58,82 @@ pub(crate) struct Found {
     pub(crate) beside: Arc<Beside>,
     /// Keyspaces from this number on are newer than the moment.
     pub(crate) next_keyspace: u32,
+    pub(crate) seen: Mutex<Seen>,
+}
+
+/// How far a log that another process writes was read.
+pub(crate) struct Seen {
     /// The end of the records that verify.
-    pub(crate) end: Mutex<Lsn>,
+    end: Lsn,
+    /// The end at the last look at the manifest.
+    looked: Lsn,
+}
+
+impl Seen {
+    pub(crate) fn at(end: Lsn) -> Seen {
+        Seen { end, looked: end }
+    }
+}
+
+impl Found {
+    /// The end of the records that verify.
+    pub(crate) fn end(&self) -> Lsn {
+        self.seen.lock().end
+    }
+}
+
+/// The keyspaces whose fate a reader of another process's log wants to know.
+#[derive(Clone, Copy)]
+pub(crate) enum Followed {
+    /// It asks for the place of a moment, which has all of them.
+    None,
+    All,
+    One(KeyspaceId),
 }
 
 impl History {
     /// Looks how far the log goes that another process writes: the end of the records that verify.
-    /// A log that goes on in another life, or has gone round meanwhile, is `Stale`.
-    pub(crate) fn look_further(&self, found: &Found) -> Result<Lsn> {
+    /// A log that goes on in another life, or has gone round meanwhile, is `Stale`; so is a moment
+    /// of which a keyspace that is followed was dropped or renamed. The writer's manifest says so:
+    /// it is read when nothing more is found, and after each quarter of a lap.
+    pub(crate) fn look_further(&self, found: &Found, followed: Followed) -> Result<Lsn> {
+        let mut seen = found.seen.lock();
         let Some(file) = &self.file else {
-            return Ok(*found.end.lock());
+            return Ok(seen.end);
         };
-        let mut end = found.end.lock();
-        let known = *end;
+        let known = seen.end;
         let lives = self.lives.iter();
         let lives = lives.filter(|life| life.closed_at.is_none_or(|closed| life.start < closed));
         let lives: Vec<Segment> = lives.copied().collect();
         let find = || commit_log::recover(&**file, self.capacity, known, &lives, &mut |_| Ok(()));
-        *end = find()?;
-        if *end > known {
-            return Ok(*end);
+        seen.end = find()?;
+        if seen.end > known && seen.end.0 - seen.looked.0 < self.capacity / 4 {
+            return Ok(seen.end);
         }
-        // Nothing more is there: it was not written yet, or something else was written over it.
+        let stale = |detail| {
+            let offset = known.0 % self.capacity.max(1);
+            Err(Error::stale(file.path(), offset, detail))
+        };
         let now = found.beside.look()?;
+        let has_lost = match followed {
+            Followed::None => false,
+            Followed::All => found.beside.has_lost(&now, None),
+            Followed::One(keyspace) => found.beside.has_lost(&now, Some(keyspace)),
+        };
+        if has_lost {
+            return stale("a keyspace of this moment was dropped or renamed; refresh");
+        }
+        seen.looked = seen.end;
+        // If nothing more is there, it was not written yet, or something else was written over it.
         let last = self.lives.last().map_or(0, |life| life.epoch);
-        if now.replay_from > known || now.last_epoch > last {
+        if seen.end == known && (now.replay_from > known || now.last_epoch > last) {
             // Unless both the records and their checkpoint came between the two looks.
-            *end = find()?;
-            if *end == known {
-                let (offset, detail) =
-                    (known.0 % self.capacity.max(1), "the log went on elsewhere");
-                return Err(Error::stale(file.path(), offset, detail));
+            seen.end = find()?;
+            if seen.end == known {
+                return stale("the log went on elsewhere");
             }
         }
-        Ok(*end)
+        Ok(seen.end)
     }
 }
 
@@ -108,7 +151,7 @@ impl Log {
             Some(log) => Some(log.head()),
             None if self.history.read_only => {
                 let found = self.history.found.as_ref();
-                let end = found.map_or(self.history.replayed.1, |found| *found.end.lock());
+                let end = found.map_or(self.history.replayed.1, Found::end);
                 self.history.file.as_ref().map(|_| end)
             }
             None => None,

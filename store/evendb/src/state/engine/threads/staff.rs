@@ -11,7 +11,7 @@ use crate::engine::pool::READERS_MAX;
 use crate::engine::work::Work;
 use crate::memory::shared::{Member, Turn};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, Mutex, start_thread, thread};
 
 /// The task of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,7 +205,7 @@ impl Work {
             (Body::Thread(body), _) => {
                 let ended = Arc::new(AtomicBool::new(false));
                 let own = ended.clone();
-                let handle = new_thread(role, move || {
+                let handle = start_thread(role.name(), move || {
                     body();
                     own.store(true, Ordering::Release);
                 })?;
@@ -228,15 +228,6 @@ impl Work {
     pub(crate) fn turn_begins(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-fn new_thread(
-    role: ThreadRole,
-    body: impl FnOnce() + Send + 'static,
-) -> std::io::Result<thread::JoinHandle<()>> {
-    thread::Builder::new()
-        .name(role.name().to_owned())
-        .spawn(body)
 }
 
 impl ThreadRole {
