@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, final, o
 from typing_extensions import Buffer, CapsuleType, Self, disjoint_base
 
 __version__: str
+_futures: Any
 __all__ = [
     "AlreadyExists",
     "ArrowRecords",
