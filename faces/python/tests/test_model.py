@@ -5,9 +5,9 @@ EVENDB_PYTHON_SEED makes another million. A difference fails the test, and hypot
 shortest steps to it that it finds.
 
 The model knows the records of each keyspace; of a record that was put with a time to live it knows
-whether that time is over (0 seconds) or far away: no test waits. Snapshots and iterators have a copy
-of the records at their moment, and must give those however much is written after it, also if their
-keyspace is dropped.
+whether that time is over (0 seconds) or far away: no test waits. Snapshots and iterators have a
+copy of the records at their moment, and must give those however much is written after it, also if
+their keyspace is dropped.
 
 Of one counter keyspace the merge operator adds; there the model adds, too.
 """
@@ -21,9 +21,9 @@ import pytest
 
 pytest.importorskip("hypothesis", reason="hypothesis is not installed")
 pytest.importorskip("sortedcontainers", reason="sortedcontainers is not installed")
-from hypothesis import HealthCheck, Phase, seed, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from hypothesis.stateful import (  # noqa: E402
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
     consumes,
@@ -33,7 +33,7 @@ from hypothesis.stateful import (  # noqa: E402
     rule,
     run_state_machine_as_test,
 )
-from sortedcontainers import SortedDict  # noqa: E402
+from sortedcontainers import SortedDict
 
 STEPS = int(os.environ.get("EVENDB_PYTHON_STEPS", "1000"))
 SEED = int(os.environ.get("EVENDB_PYTHON_SEED", "1"))
