@@ -1,5 +1,6 @@
 """CPython's own tests of mappings, `dbm`, `dbm.sqlite3` and `shelve`, from the interpreter's
-package `test`: test_dbm, test_dbm_sqlite3 (since 3.13), test_shelve, and the mapping tests over a database.
+package `test`: test_dbm, test_dbm_sqlite3 (since 3.13), test_shelve, and the mapping tests over a
+database.
 
     python judges/judge_cpython.py [--verbose]
 
