@@ -163,9 +163,12 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
     @rule(name=names, key=keys, value=values, over=st.booleans())
     def write_with_time_to_live(self, name, key, value, over):
         self.at(name).put(key, value, ttl=0 if over else 1e8)
+        left = self.at(name).ttl(key)
         if over:
+            assert left is None
             self.records[name].pop(key, None)
         else:
+            assert 9e7 < left < 1e8 + 1  # The end is rounded up to a tick of the clock.
             self.records[name][key] = value
 
     @rule(name=names, key=keys, value=values, expected=values, right=st.booleans())
@@ -252,6 +255,11 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
         self.at(name).update(pairs)
         self.records[name].update(pairs)
 
+    @rule(name=names, pairs=st.dictionaries(keys, values, max_size=30))
+    def ingest(self, name, pairs):
+        self.at(name).ingest(sorted(pairs.items()))
+        self.records[name].update(pairs)
+
     # Writes that are one.
 
     @rule(some=writes, given_up=st.booleans())
@@ -269,9 +277,9 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
         for write in some:
             apply(self.records, write)
 
-    @rule(some=writes, asked=reads, end=st.sampled_from(["commit", "rollback", "exception",
+    @rule(some=writes, undone=writes, asked=reads, end=st.sampled_from(["commit", "rollback", "exception",
                                                          "transact"]))
-    def transaction(self, some, asked, end):
+    def transaction(self, some, undone, asked, end):
         for name in self.records:
             self.at(name)
         own = {name: SortedDict(records) for name, records in self.records.items()}
@@ -280,6 +288,11 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
             for write in some:
                 send(tx, write)
                 apply(own, write)
+            if undone:
+                savepoint = tx.savepoint()
+                for write in undone:
+                    send(tx, write)
+                tx.rollback_to(savepoint)
             for what, name, *rest in asked:
                 mine = tx if name == "default" else tx.keyspace(name)
                 if what == "get":
