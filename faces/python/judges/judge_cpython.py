@@ -1,5 +1,6 @@
-"""CPython's own tests of mappings, `dbm`, `dbm.sqlite3` and `shelve`, from the interpreter's package
-`test`: test_dbm, test_dbm_sqlite3 (since 3.13), test_shelve, and the mapping tests over a database.
+"""CPython's own tests of mappings, `dbm`, `dbm.sqlite3` and `shelve`, from the interpreter's
+package `test`: test_dbm, test_dbm_sqlite3 (since 3.13), test_shelve, and the mapping tests over a
+database.
 
     python judges/judge_cpython.py [--verbose]
 
@@ -140,7 +141,7 @@ def load() -> unittest.TestSuite:
 
 def main() -> int:
     try:
-        import test.mapping_tests  # noqa: F401
+        import test.mapping_tests
     except ImportError:
         print("skipped: this interpreter has no package `test`"
               " (on Debian it is in libpython3-testsuite)")

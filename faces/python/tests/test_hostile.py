@@ -66,7 +66,8 @@ def anything(dice, db, handles):
         lambda: keep("batches", keyspace.batch()), lambda: batch.put(key, b"3"),
         lambda: batch.delete_prefix(key), lambda: batch.commit(), lambda: batch.clear(),
         lambda: keep("transactions", keyspace.transaction()), lambda: tx.put(key, b"4"),
-        lambda: tx[key], lambda: list(tx.items(limit=5)), lambda: tx.commit(), lambda: tx.rollback(),
+        lambda: tx[key], lambda: list(tx.items(limit=5)), lambda: tx.commit(),
+        lambda: tx.rollback(),
         lambda: keep("iterators", iter(keyspace.items())), lambda: next(iterator),
         lambda: keep("iterators", iter(snapshot.keys(reverse=True))),
         lambda: keep("keyspaces", db.keyspace(f"k{slot}")), lambda: db.drop_keyspace(f"k{slot}"),
@@ -98,7 +99,8 @@ def test_10_29_threads_do_anything_while_one_closes(tmp_path, turn):
     assert all_at_once(8, work) == []
     assert sum(done) > 100
     for call in (lambda: db.get(b"1"), lambda: next(handles["iterators"][0]),
-                 lambda: handles["snapshots"][0].get(b"1"), lambda: handles["keyspaces"][0].get(b"1")):
+                 lambda: handles["snapshots"][0].get(b"1"),
+                 lambda: handles["keyspaces"][0].get(b"1")):
         with pytest.raises(evendb.Error):
             call()
     handles.clear()
@@ -173,7 +175,7 @@ def test_31_a_shelf_in_a_kept_traceback(tmp_path):
         fails()
     except RuntimeError as failure:
         kept = failure
-    with evendb.shelve.open(tmp_path / "shelf") as other:  # It shares what the traceback keeps open.
+    with evendb.shelve.open(tmp_path / "shelf") as other:  # It shares what the traceback keeps.
         assert other["a"] == [1]
     del kept
     gc.collect()

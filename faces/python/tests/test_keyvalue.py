@@ -1,5 +1,5 @@
-"""The store of py-key-value-aio over EvenDB. That package's tests are in no package, so the contract
-that its base class writes down is tried here."""
+"""The store of py-key-value-aio over EvenDB. That package's tests are in no package, so the
+contract that its base class writes down is tried here."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ import evendb
 import pytest
 
 pytest.importorskip("key_value.aio", reason="py-key-value-aio is not installed")
-from evendb.keyvalue import EvenDBKeyValueStore  # noqa: E402
+from evendb.keyvalue import EvenDBKeyValueStore
 
 
 def test_contract(tmp_path):
@@ -42,7 +42,8 @@ def test_contract(tmp_path):
     asyncio.run(program())
 
 
-@pytest.mark.parametrize("one, other", [(("a::b", "c"), ("a", "b::c")), (("a\0", "b"), ("a", "\0b")),
+@pytest.mark.parametrize("one, other", [(("a::b", "c"), ("a", "b::c")),
+                                        (("a\0", "b"), ("a", "\0b")),
                                         (("a", "bc"), ("ab", "c"))])
 def test_collections_never_mix(tmp_path, one, other):
     async def program():

@@ -14,11 +14,11 @@ import pytest
 from test_dbm import run
 
 pytest.importorskip("langgraph.checkpoint.base", reason="langgraph-checkpoint is not installed")
-import ormsgpack  # noqa: E402
-from langgraph.checkpoint.base import empty_checkpoint  # noqa: E402
-from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp  # noqa: E402
+import ormsgpack
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 
-from evendb.langgraph import Deleted, EvenDBCache, EvenDBSaver, EvenDBStore  # noqa: E402
+from evendb.langgraph import Deleted, EvenDBCache, EvenDBSaver, EvenDBStore
 
 
 @pytest.fixture
@@ -155,8 +155,9 @@ def test_75_a_surrogate_in_an_id_is_refused(saver):
 
 def test_77_many_at_once_and_a_second_process(saver, db):
     async def many():
-        await asyncio.gather(*(asyncio.to_thread(put, saver, config(f"t{number % 20}"), {"x": number})
-                               for number in range(200)))
+        await asyncio.gather(*(
+            asyncio.to_thread(put, saver, config(f"t{number % 20}"), {"x": number})
+            for number in range(200)))
         where = put(saver, config("one"))
         await asyncio.gather(*(saver.aput_writes(where, [("x", number)], f"task{number:03}")
                                for number in range(200)))
@@ -336,8 +337,9 @@ def test_74_operators_of_the_store(store):
             store.search(("empty",), filter=wrong)
 
 
-@pytest.mark.parametrize("one, other", [((("a", "b"), "c"), (("a",), "b")), ((("a/b",), "c"), (("a", "b"), "c")),
-                                        ((("a\0",), "b"), (("a",), "\0b")), ((("ab",), "c"), (("a",), "bc"))])
+@pytest.mark.parametrize("one, other", [
+    ((("a", "b"), "c"), (("a",), "b")), ((("a/b",), "c"), (("a", "b"), "c")),
+    ((("a\0",), "b"), (("a",), "\0b")), ((("ab",), "c"), (("a",), "bc"))])
 def test_74_namespaces_never_mix(store, one, other):
     store.batch([PutOp(*one, {"v": 1}), PutOp(*other, {"v": 2})])
     assert [item.value["v"] for item in store.batch([GetOp(*one), GetOp(*other)])] == [1, 2]

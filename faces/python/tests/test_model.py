@@ -5,9 +5,9 @@ EVENDB_PYTHON_SEED makes another million. A difference fails the test, and hypot
 shortest steps to it that it finds.
 
 The model knows the records of each keyspace; of a record that was put with a time to live it knows
-whether that time is over (0 seconds) or far away: no test waits. Snapshots and iterators have a copy
-of the records at their moment, and must give those however much is written after it, also if their
-keyspace is dropped.
+whether that time is over (0 seconds) or far away: no test waits. Snapshots and iterators have a
+copy of the records at their moment, and must give those however much is written after it, also if
+their keyspace is dropped.
 
 Of one counter keyspace the merge operator adds; there the model adds, too.
 """
@@ -21,9 +21,9 @@ import pytest
 
 pytest.importorskip("hypothesis", reason="hypothesis is not installed")
 pytest.importorskip("sortedcontainers", reason="sortedcontainers is not installed")
-from hypothesis import HealthCheck, Phase, seed, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from hypothesis.stateful import (  # noqa: E402
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
     consumes,
@@ -33,7 +33,7 @@ from hypothesis.stateful import (  # noqa: E402
     rule,
     run_state_machine_as_test,
 )
-from sortedcontainers import SortedDict  # noqa: E402
+from sortedcontainers import SortedDict
 
 STEPS = int(os.environ.get("EVENDB_PYTHON_STEPS", "1000"))
 SEED = int(os.environ.get("EVENDB_PYTHON_SEED", "1"))
@@ -163,9 +163,12 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
     @rule(name=names, key=keys, value=values, over=st.booleans())
     def write_with_time_to_live(self, name, key, value, over):
         self.at(name).put(key, value, ttl=0 if over else 1e8)
+        left = self.at(name).ttl(key)
         if over:
+            assert left is None
             self.records[name].pop(key, None)
         else:
+            assert 9e7 < left < 1e8 + 1  # The end is rounded up to a tick of the clock.
             self.records[name][key] = value
 
     @rule(name=names, key=keys, value=values, expected=values, right=st.booleans())
@@ -252,6 +255,11 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
         self.at(name).update(pairs)
         self.records[name].update(pairs)
 
+    @rule(name=names, pairs=st.dictionaries(keys, values, max_size=30))
+    def ingest(self, name, pairs):
+        self.at(name).ingest(sorted(pairs.items()))
+        self.records[name].update(pairs)
+
     # Writes that are one.
 
     @rule(some=writes, given_up=st.booleans())
@@ -269,9 +277,9 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
         for write in some:
             apply(self.records, write)
 
-    @rule(some=writes, asked=reads, end=st.sampled_from(["commit", "rollback", "exception",
+    @rule(some=writes, undone=writes, asked=reads, end=st.sampled_from(["commit", "rollback", "exception",
                                                          "transact"]))
-    def transaction(self, some, asked, end):
+    def transaction(self, some, undone, asked, end):
         for name in self.records:
             self.at(name)
         own = {name: SortedDict(records) for name, records in self.records.items()}
@@ -280,6 +288,11 @@ class DatabaseAgainstModel(RuleBasedStateMachine):
             for write in some:
                 send(tx, write)
                 apply(own, write)
+            if undone:
+                savepoint = tx.savepoint()
+                for write in undone:
+                    send(tx, write)
+                tx.rollback_to(savepoint)
             for what, name, *rest in asked:
                 mine = tx if name == "default" else tx.keyspace(name)
                 if what == "get":

@@ -52,7 +52,7 @@ _FLAGS: dict[str, Any] = {"r": "r", "w": "w", "c": "c", "n": "n", "beside": "bes
 _Text = Union[bytes, bytearray, memoryview, str, int, float]
 
 
-class error(OSError):  # noqa: N801 - the name is that of the standard modules
+class error(OSError):
     """What every failure is, except for a missing key, which is ``KeyError``.
 
     Its ``__cause__`` is the exception of ``evendb``, where there is one.

@@ -1,6 +1,6 @@
 """`evendb.shelve` under the name of the standard module, for CPython's tests."""
 
-from evendb.shelve import (  # noqa: F401
+from evendb.shelve import (
     BsdDbShelf,
     DbfilenameShelf,
     Shelf,
@@ -8,5 +8,5 @@ from evendb.shelve import (  # noqa: F401
 )
 
 
-def open(filename, flag="c", protocol=None, writeback=False):  # noqa: A001
+def open(filename, flag="c", protocol=None, writeback=False):
     return DbfilenameShelf(filename, flag, protocol, writeback)

@@ -24,7 +24,7 @@ class Error(Exception):
     """A failure of the database."""
 
 
-class IOError(Error, OSError):  # noqa: A001 - plyvel's name
+class IOError(Error, OSError):
     """The system refused something."""
 
 

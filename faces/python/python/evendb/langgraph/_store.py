@@ -197,7 +197,7 @@ class EvenDBStore(BaseStore):
     def _list_namespaces(self, items: Any, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         found: set[tuple[str, ...]] = set()
         start: bytes | None = b""
-        while start is not None:  # One seek for each namespace: from its first key to behind its last.
+        while start is not None:  # One seek for each namespace: from its first key to behind all.
             key = next(iter(items.keys(start=start, limit=1)), None)
             start = None
             if key is not None:

@@ -12,10 +12,10 @@ _standard = _os.path.join(_sysconfig.get_path("stdlib"), "dbm", "__init__.py")
 with open(_standard, encoding="utf-8") as _source:
     exec(compile(_source.read(), _standard, "exec"), globals())
 
-import evendb.dbm as _evendb_dbm  # noqa: E402 - it takes the standard whichdb from above
+import evendb.dbm as _evendb_dbm
 
 _names = ["dbm.evendb"]
-_modules.clear()  # noqa: F821
+_modules.clear()
 
 
 def whichdb(filename):

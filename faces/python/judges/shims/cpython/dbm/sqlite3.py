@@ -1,6 +1,6 @@
 """`evendb.dbm` under the name of `dbm.sqlite3`, for CPython's tests of that module."""
 
-from evendb.dbm import error, open  # noqa: A004,F401
+from evendb.dbm import error, open
 
 
 def _normalize_uri(path):
