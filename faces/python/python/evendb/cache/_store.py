@@ -66,7 +66,7 @@ class Timeout(Exception):
     """The lock of the cache was not to be had in time. The first argument counts what was done."""
 
 
-_registry = {}
+_registry: dict = {}
 _registry_lock = threading.RLock()
 
 
