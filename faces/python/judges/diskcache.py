@@ -15,6 +15,7 @@ fails the judge; so does a test of the 179 that was not run.
 """
 
 import argparse
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ import tarfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 VERSION = "5.6.3"
 SUITES = ("core", "fanout", "deque", "index", "recipes")
 # 181 lines begin with `def test`; two of them are functions inside of tests.
@@ -112,7 +114,9 @@ def run(work, values, only):
     (place / "pytest.ini").write_text("[pytest]\n")
     (place / "tmp").mkdir()
     report = place / "report.xml"
-    python = Path(__file__).resolve().parents[1] / "python"
+    # The package that is installed or on PYTHONPATH, else the sources beside this file.
+    found = importlib.util.find_spec("evendb")
+    python = Path(found.origin).parents[1] if found else ROOT / "python"
     environment = {**os.environ, "JUDGE_VALUES": values, "TMPDIR": str(place / "tmp")}
     paths = [str(place / "shim"), str(python), os.environ.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -160,8 +164,7 @@ def judge(values, results, whole):
 def main():
     """See the head of the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    root = Path(__file__).resolve().parents[1]
-    parser.add_argument("--work", type=Path, default=root / "target" / "judges")
+    parser.add_argument("--work", type=Path, default=ROOT / "target" / "judges")
     parser.add_argument("--values", choices=("files", "store", "both"), default="both")
     parser.add_argument("--only", default="", help="pytest's -k")
     options = parser.parse_args()

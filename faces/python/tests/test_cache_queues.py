@@ -1,5 +1,6 @@
 """Deques, queues, locks and crashes of `evendb.cache`."""
 
+import gc
 import os
 import pickle
 import shutil
@@ -26,7 +27,7 @@ from evendb.cache import (
     UnknownFileWarning,
 )
 from evendb.cache import _codec as codec
-from evendb.cache import _recipes
+from evendb.cache import _recipes, _store
 from test_cache_memo import run_threads
 
 
@@ -390,3 +391,30 @@ def test_a_backup_keeps_deadlines(tmp_path):
     with Cache(tmp_path / "restored") as cache:
         assert cache.get("later", expire_time=True) == expected
         assert cache.get("soon") is None and cache.expire() == 1 and cache.check() == []
+
+
+def test_a_cache_that_is_collected_inside_of_a_transaction(tmp_path):
+    """Collection never waits, and the database closes when the last object is gone."""
+    cache, other = Cache(tmp_path / "cache"), Cache(tmp_path / "other")
+    ring = [Cache(tmp_path / "cache"), Cache(tmp_path / "other")]
+    ring.append(ring)
+    with cache.transact():
+        cache["key"] = 1
+        del ring
+        del other
+        gc.collect()
+        assert cache["key"] == 1
+        locks = _store.locks
+        with locks.registry:
+            lone = Cache.__new__(Cache)
+            lone.__dict__.update(cache.__dict__)
+            cache._store.users += 1
+            del lone
+            gc.collect()
+    assert len(_store._orphans) == 1 and cache._store.users == 2
+    Cache(tmp_path / "other").close()
+    assert cache._store.users == 1 and not _store._orphans
+    cache.close()
+    for name in ("cache", "other"):
+        with evendb.open(tmp_path / name / "cache.evendb"):
+            pass

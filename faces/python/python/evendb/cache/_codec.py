@@ -32,8 +32,7 @@ from struct import Struct
 
 import evendb
 
-NONE_TYPE = type(None)
-FLAT = frozenset((str, int, float, bool, NONE_TYPE))
+FLAT = frozenset((str, int, float, bool, type(None)))
 
 FORM_BYTES, FORM_STR, FORM_INT, FORM_FLOAT = 1, 2, 3, 4
 FORM_NONE, FORM_TRUE, FORM_FALSE = 5, 6, 7
@@ -51,7 +50,7 @@ _KIND_I64 = Struct(">Bq")
 _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
 
-_scan_json = json.JSONDecoder().scan_once
+_scan_json = json.JSONDecoder().raw_decode
 _encode_json = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), check_circular=False
 ).encode
@@ -198,7 +197,7 @@ def _text(data):
 
 def _json(data):
     text = _text(data)
-    value, end = _scan_json(text, 0)
+    value, end = _scan_json(text)
     if end != len(text):
         raise ValueError("more than one JSON value")
     return value

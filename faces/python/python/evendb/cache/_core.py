@@ -20,7 +20,6 @@ import contextlib
 import os
 import os.path as op
 import tempfile
-import threading
 import time
 from hashlib import sha256
 
@@ -92,7 +91,6 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         self._quick = False
         self.statistics = 0
         self._pid = os.getpid()
-        self._open_lock = threading.RLock()
         given, self._options = split_settings(settings)
         self._make_directory()
         self._open()
@@ -118,7 +116,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             )
 
     def _open(self):
-        with self._open_lock:
+        with _store.locks.opening:
             if self._store is not _CLOSED:
                 return self._store
             store = _store.acquire(self._directory, self._mode, self._options)
@@ -168,12 +166,12 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             return
         if store.mine():
             raise evendb.Error("close() inside of transact()")
-        with self._open_lock:
+        with _store.locks.opening:
             if self._store is store and store.leave():
                 self._closed()
                 return
         # The last user waits for the thread inside of `transact()`, and closes the database.
-        with store.lock, self._open_lock:
+        with store.lock, _store.locks.opening:
             if self._store is store:
                 self._closed()
                 store.release()
@@ -183,11 +181,14 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         self._room.unfollow(self)
 
     def __del__(self):
+        store = self.__dict__.get("_store", _CLOSED)
+        if store is _CLOSED or self._pid != os.getpid():
+            return
+        self._store = _CLOSED
         try:
-            if self._pid == os.getpid():
-                self.close()
+            _store.abandon(store)
         except Exception:
-            pass  # At the end of the interpreter modules are gone; the store is closed by atexit.
+            pass  # At the end of the interpreter modules are gone; atexit has closed the store.
 
     def __enter__(self):
         if self._store is _CLOSED:
@@ -301,6 +302,10 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         if len(data) > LONG_KEY_BYTES:
             return b"\x60" + sha256(data).digest(), data
         return data, None
+
+    def _place(self, key):
+        """What tells two keys apart, as the store does."""
+        return self._key(key)[0]
 
     def _key_of(self, data, record=None):
         if data[0] == 0x60:

@@ -24,6 +24,7 @@ import pickle
 import secrets
 import struct
 import zlib
+from typing import Any
 
 from . import _codec as codec
 
@@ -50,7 +51,7 @@ class Constant(tuple):
 
     __slots__ = ()
 
-    def __new__(cls, name):
+    def __new__(cls, name: str):
         return tuple.__new__(cls, (name,))
 
     def __repr__(self):
@@ -72,17 +73,19 @@ class Reader(io.BytesIO):
 class Disk:
     """Keys and values as the store has them. See the head of the module."""
 
-    codec = "json"
-    files = False
+    codec: str = "json"
+    files: bool = False
 
-    def __init__(self, directory, min_file_size=0, pickle_protocol=0):
+    def __init__(
+        self, directory: str, min_file_size: int = 0, pickle_protocol: int = 0
+    ) -> None:
         self._directory = directory
         self.min_file_size = min_file_size
         self.pickle_protocol = pickle_protocol
 
     # ---- keys ----
 
-    def hash(self, key):
+    def hash(self, key: Any) -> int:
         """A number of 32 bits of `key` that is the same in each process."""
         native, _ = self.put(key)
         mask = 0xFFFFFFFF
@@ -94,7 +97,7 @@ class Disk:
             return native % mask
         return zlib.adler32(struct.pack("!d", native)) & mask
 
-    def put(self, key):
+    def put(self, key: Any) -> tuple[Any, bool]:
         """(native key, raw) of `key`; raw is False if the native key is an encoding of it."""
         kind = type(key)
         if kind is str or kind is bytes or kind is float:
@@ -103,27 +106,29 @@ class Disk:
             return key, True
         return codec.encode_other_key(key, self.codec, self.pickle_protocol), False
 
-    def key_bytes(self, key):
+    def key_bytes(self, key: Any) -> bytes:
         """The store's bytes of a key that is no number, no text and no bytes."""
         return b"\x40" + codec.encode_other_key(key, self.codec, self.pickle_protocol)
 
-    def get(self, key, raw):
+    def get(self, key: Any, raw: bool) -> Any:
         """The key of what `put` gave."""
         return key if raw else codec.decode_other_key(key, self.codec)
 
     # ---- values ----
 
-    def keeps_files(self):
+    def keeps_files(self) -> bool:
         """Whether values may be in files of their own."""
         return self.files or type(self).filename is not Disk.filename
 
-    def encode(self, value):
+    def encode(self, value: Any) -> tuple[int, bytes]:
         """(form, payload) of a value that is no file."""
         if self.codec == "pickle":
             return codec.pickle_value(value, self.pickle_protocol)
         return codec.encode_value(value)
 
-    def store(self, value, read, key=UNKNOWN):
+    def store(
+        self, value: Any, read: bool, key: Any = UNKNOWN
+    ) -> tuple[int, int, str | None, Any]:
         """(size, mode, filename, native value) of `value`."""
         if read:
             return self._store_read(value, key)
@@ -151,7 +156,7 @@ class Disk:
         data = b"".join(chunks)
         return 0, MODE_BINARY, None, data
 
-    def fetch(self, mode, filename, value, read):
+    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
         """The value of what `store` gave."""
         if mode == MODE_RAW:
             return value
@@ -165,13 +170,13 @@ class Disk:
             return Reader(value, op.join(self._directory, "<stored value>"))
         return self.decode(FORM_OF_MODE[mode], value)
 
-    def decode(self, form, payload):
+    def decode(self, form: int, payload: bytes) -> Any:
         """The value of a form and its payload; a pickle only if that was asked for by name."""
         if form == codec.FORM_PICKLE:
             return self.decode_pickle(payload)
         return codec.DECODERS[form](payload)
 
-    def decode_pickle(self, payload):
+    def decode_pickle(self, payload: bytes) -> Any:
         """The value of a pickle, if the codec is "pickle"."""
         if self.codec == "pickle":
             return pickle.loads(payload)
@@ -179,7 +184,7 @@ class Disk:
 
     # ---- files ----
 
-    def filename(self, key=UNKNOWN, value=UNKNOWN):
+    def filename(self, key: Any = UNKNOWN, value: Any = UNKNOWN) -> tuple[str, str]:
         """(name, path) of a new file; a subclass may name it by the key."""
         letters = secrets.token_hex(16)
         name = op.join(letters[:2], letters[2:4], letters[4:] + ".val")
@@ -207,7 +212,7 @@ class Disk:
                 return sum(map(file.write, chunks))
         raise AssertionError("unreachable")
 
-    def remove(self, filename):
+    def remove(self, filename: str) -> None:
         """Removes a file and the folders that it leaves empty; a missing one is no error."""
         path = self._inside(filename)
         with contextlib.suppress(OSError):
@@ -222,22 +227,24 @@ class Disk:
 class JSONDisk(Disk):
     """Keys and values as JSON, compressed by zlib. Types that JSON has not come back as JSON's."""
 
-    def __init__(self, directory, compress_level=1, **kwargs):
+    def __init__(self, directory: str, compress_level: int = 1, **kwargs: Any) -> None:
         self.compress_level = compress_level
         super().__init__(directory, **kwargs)
 
     def _pack(self, value):
         return zlib.compress(json.dumps(value).encode("utf-8"), self.compress_level)
 
-    def put(self, key):
+    def put(self, key: Any) -> tuple[Any, bool]:
         return super().put(self._pack(key))
 
-    def get(self, key, raw):
+    def get(self, key: Any, raw: bool) -> Any:
         return json.loads(zlib.decompress(super().get(key, raw)))
 
-    def store(self, value, read, key=UNKNOWN):
+    def store(
+        self, value: Any, read: bool, key: Any = UNKNOWN
+    ) -> tuple[int, int, str | None, Any]:
         return super().store(value if read else self._pack(value), read, key=key)
 
-    def fetch(self, mode, filename, value, read):
+    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
         data = super().fetch(mode, filename, value, read)
         return data if read else json.loads(zlib.decompress(data))

@@ -98,6 +98,9 @@ class FanoutCache(MemoMethods):
         except Timeout:
             return None
 
+    def _place(self, key):
+        return self._shards[0]._place(key)
+
     def get(self, key, default=None, read=False, expire_time=False, tag=False, retry=False):
         """As `Cache.get`; what a miss gives after a timeout."""
         try:

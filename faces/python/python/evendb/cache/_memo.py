@@ -13,6 +13,7 @@ import asyncio
 import functools
 import inspect
 import warnings
+import weakref
 
 from ._disk import ENOVAL
 
@@ -67,9 +68,9 @@ def refuse_generators(func):
         raise TypeError(f"{full_name(func)} is a generator: it has no value that could be stored")
 
 
-def _wrap_async(func, key_of, lookup, save):
+def _wrap_async(func, key_of, lookup, save, place_of):
     """A wrapper that awaits; calls of one loop with one key share a task."""
-    running = {}
+    loops = weakref.WeakKeyDictionary()
 
     async def run(key, args, kwargs):
         result = await func(*args, **kwargs)
@@ -83,8 +84,7 @@ def _wrap_async(func, key_of, lookup, save):
         if result is not ENOVAL:
             return result
         loop = asyncio.get_running_loop()
-        # repr tells 1 from True; the cache's own key does as well.
-        place = id(loop), repr(key)
+        running, place = loops.setdefault(loop, {}), place_of(key)
         task = running.get(place)
         if task is None:
             task = running[place] = loop.create_task(run(key, args, kwargs))
@@ -125,7 +125,7 @@ class MemoMethods:
                 return args_to_key(base, args, kwargs, typed, ignore)
 
             if inspect.iscoroutinefunction(func):
-                wrapper = _wrap_async(func, key_of, lookup, save)
+                wrapper = _wrap_async(func, key_of, lookup, save, self._place)
             else:
 
                 @functools.wraps(func)

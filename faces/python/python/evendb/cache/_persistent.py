@@ -41,7 +41,7 @@ class Deque(Sequence):
     """A sequence that grows and shrinks at both ends, as `collections.deque`, on the disk."""
 
     codec = "json"
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, iterable=(), directory=None, maxlen=None):
         self._cache = Cache(directory, eviction_policy="none", codec=self.codec)
@@ -247,7 +247,7 @@ class Index(MutableMapping):
     """An ordered mapping on the disk. Keys are compared by type and value."""
 
     codec = "json"
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, *args, **kwargs):
         """`Index(directory, mapping_or_pairs, **items)`; all may be left out."""

@@ -290,7 +290,7 @@ def memoize_stampede(cache, expire, name=None, typed=False, tag=None, beta=1, ig
                 if -delta * beta * math.log(1.0 - random.random()) >= left:
                     renew(key, delta, args, kwargs)
                 return result
-            place = repr(key)
+            place = cache._place(key)
             locks.take(place)
             try:
                 pair, _ = lookup(key)

@@ -13,7 +13,8 @@ WRITES. One lock a store, taken by each write and held through `transact()`; the
 may take it again. A write is a UNIT: it reads what is committed, collects its writes in one batch,
 and commits the batch with the room's counts. Inside of `transact()` all units of the thread read
 and write one transaction of the database, which commits at the end, or leaves nothing.
-No conflict is possible, because nobody else writes. Order of locks: a store's, then the registry's.
+No conflict is possible, because nobody else writes. Order of locks: a store's, `opening`, the
+registry's.
 
 READS take no lock. They see what is committed; the thread inside of `transact()` sees its own
 writes.
@@ -34,6 +35,7 @@ import math
 import os
 import threading
 import weakref
+from collections import deque
 from contextlib import contextmanager
 
 import evendb
@@ -66,8 +68,17 @@ class Timeout(Exception):
     """The lock of the cache was not to be had in time. The first argument counts what was done."""
 
 
-_registry = {}
-_registry_lock = threading.RLock()
+class _Locks:
+    """The locks of this module. `opening` is of Cache objects, and is taken before `registry`."""
+
+    def __init__(self):
+        self.registry = threading.Lock()
+        self.opening = threading.RLock()
+
+
+_registry: dict = {}
+_orphans: deque = deque()
+locks = _Locks()
 
 
 def _open_database(path, mode, options):
@@ -114,7 +125,7 @@ class Store:
 
     def room(self, name):
         """The room `name`, made if it is missing."""
-        with _registry_lock:
+        with locks.registry:
             found = self.rooms.get(name)
             if found is None:
                 found = self.rooms[name] = Room(self, name)
@@ -126,7 +137,7 @@ class Store:
 
     def refresh(self):
         """Moves a reader beside the writer to the writer's newest moment."""
-        with _registry_lock:
+        with locks.registry:
             newer = self.db.refresh()
             if newer is not None:
                 self.db = newer
@@ -137,7 +148,7 @@ class Store:
 
     def leave(self):
         """One user less, unless it is the last one; whether it was not."""
-        with _registry_lock:
+        with locks.registry:
             if self.users > 1:
                 self.users -= 1
                 return True
@@ -145,7 +156,7 @@ class Store:
 
     def release(self):
         """One user less; the last one closes the database. The caller has the lock."""
-        with self.lock, _registry_lock:
+        with self.lock, locks.registry:
             self.users -= 1
             if self.users > 0:
                 return
@@ -167,7 +178,9 @@ class Store:
 def acquire(directory, mode, options):
     """The store of a directory, opened if this process does not have it open."""
     path = os.path.join(os.path.realpath(directory), DATABASE)
-    with _registry_lock:
+    for _ in range(len(_orphans)):
+        abandon(_orphans.popleft())
+    with locks.registry:
         store = _registry.get((path, mode))
         if store is not None and not store.alive():
             # Somebody removed the directory. The old handle's users get errors.
@@ -183,6 +196,31 @@ def acquire(directory, mode, options):
         return store
 
 
+def abandon(store):
+    """One user less, for a Cache that nobody has any more. It never waits.
+
+    Python may collect a Cache at any line of any thread, also of one that is in this module. Where
+    a lock is not free the store waits for the next opening, or for the end of the process.
+    """
+    if not locks.registry.acquire(blocking=False):
+        _orphans.append(store)
+        return
+    try:
+        if store.users > 1:
+            store.users -= 1
+            return
+    finally:
+        locks.registry.release()
+    # The last user is gone, so this thread is in no operation of the store.
+    if not store.lock.acquire(blocking=False):
+        _orphans.append(store)
+        return
+    try:
+        store.release()
+    finally:
+        store.lock.release()
+
+
 @atexit.register
 def _close_all():
     for store in list(_registry.values()):
@@ -193,8 +231,7 @@ def _close_all():
 
 
 def _after_fork():
-    global _registry_lock
-    _registry_lock = threading.RLock()
+    locks.__init__()
     for store in _registry.values():
         store.lock = threading.RLock()
         store.tx = store.owner = None
@@ -241,17 +278,17 @@ class Room:
 
     def follow(self, cache):
         """A Cache that hears of a change of the policy."""
-        with _registry_lock:
+        with locks.registry:
             self.followers.add(cache)
 
     def unfollow(self, cache):
         """The Cache was closed."""
-        with _registry_lock:
+        with locks.registry:
             self.followers.discard(cache)
 
     def others(self):
         """The Cache objects over this room."""
-        with _registry_lock:
+        with locks.registry:
             return list(self.followers)
 
     def set_policy(self, policy):
