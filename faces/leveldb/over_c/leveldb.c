@@ -170,8 +170,10 @@ static const char *word_of(evendb_status status) {
   }
 }
 
-/* An outcome in LevelDB's form: NULL for success. Frees the error. */
-static char *failure_of(evendb_status status, evendb_error *error) {
+/* An outcome in LevelDB's form: NULL for success. Frees the error, whose place is read here: the
+ * call that fills it may be an argument, too. */
+static char *failure_of(evendb_status status, evendb_error **place) {
+  evendb_error *error = *place;
   char *failure = NULL;
   if (status != EVENDB_OK) failure = text("%s: %s", word_of(status), evendb_error_message(error));
   evendb_error_free(error);
@@ -183,7 +185,7 @@ static char *failure_of(evendb_status status, evendb_error *error) {
 static void set(evendb_options *options, const char *name, const char *value, char **failure) {
   evendb_error *error = NULL;
   if (*failure == NULL)
-    *failure = failure_of(evendb_options_set(options, name, value, &error), error);
+    *failure = failure_of(evendb_options_set(options, name, value, &error), &error);
 }
 
 static void set_number(evendb_options *options, const char *name, size_t value, char **failure) {
@@ -211,7 +213,7 @@ static evendb_options *translated(const leveldb_options_t *given, char **failure
   evendb_options *options = NULL;
   evendb_error *error = NULL;
   const char *layout = given->layout != NULL ? given->layout : getenv("EVENDB_LEVELDB_LAYOUT");
-  *failure = failure_of(evendb_options_create(&options, &error), error);
+  *failure = failure_of(evendb_options_create(&options, &error), &error);
   /* The cache, and two write buffers. A batch may take a quarter of it, so it is not small. */
   const size_t budget = given->cache + 2 * between(given->write_buffer, 0, (size_t)1 << 40);
   set_number(options, "memory_budget", between(budget, (size_t)256 << 20, (size_t)16 << 40),
@@ -279,7 +281,7 @@ static char *opening_failed(const char *path, const leveldb_options_t *options,
     failure = text("Invalid argument: %s: exists (error_if_exists is true): %s", path, message);
   else if (status == EVENDB_LOCKED)
     failure = text("IO error: lock %s/LOCK: %s", path, message);
-  if (failure == NULL) return failure_of(status, error);
+  if (failure == NULL) return failure_of(status, &error);
   evendb_error_free(error);
   return failure;
 }
@@ -304,7 +306,7 @@ leveldb_t *leveldb_open(const leveldb_options_t *options, const char *name, char
   evendb_options_free(translation);
   if (failure == NULL) {
     const evendb_status status = evendb_default_keyspace(made->db, &made->records, &error);
-    failure = failure_of(status, error);
+    failure = failure_of(status, &error);
   }
   if (failure != NULL) {
     evendb_free(made->db);
@@ -346,7 +348,7 @@ void leveldb_destroy_db(const leveldb_options_t *options, const char *name, char
   if (options->is_in_memory)
     failure = text("Not implemented: %s: there are no databases in memory", name);
   if (failure == NULL) failure = refuse_leveldb(name);
-  if (failure == NULL) failure = failure_of(evendb_destroy(name, &error), error);
+  if (failure == NULL) failure = failure_of(evendb_destroy(name, &error), &error);
   tell(errptr, failure);
 }
 
@@ -364,8 +366,8 @@ void leveldb_repair_db(const leveldb_options_t *options, const char *name, char 
 static char *write_all(leveldb_t *db, const leveldb_writebatch_t *batch, bool sync) {
   evendb_error *error = NULL;
   evendb_batch *writes = NULL;
-  if (batch->used == 0) return sync ? failure_of(evendb_persist(db->db, &error), error) : NULL;
-  char *failure = failure_of(evendb_batch_create(db->db, &writes, &error), error);
+  if (batch->used == 0) return sync ? failure_of(evendb_persist(db->db, &error), &error) : NULL;
+  char *failure = failure_of(evendb_batch_create(db->db, &writes, &error), &error);
   for (size_t at = 0; failure == NULL && at < batch->used;) {
     struct head head;
     memcpy(&head, batch->bytes + at, sizeof head);
@@ -374,12 +376,12 @@ static char *write_all(leveldb_t *db, const leveldb_writebatch_t *batch, bool sy
                                ? evendb_batch_put(writes, db->records, key, head.key,
                                                   key + head.key, head.value, &error)
                                : evendb_batch_delete(writes, db->records, key, head.key, &error);
-    failure = failure_of(status, error);
+    failure = failure_of(status, &error);
     at += sizeof head + head.key + head.value;
   }
   if (failure == NULL && sync)
-    failure = failure_of(evendb_batch_durability(writes, EVENDB_DURABILITY_SYNC, &error), error);
-  if (failure == NULL) failure = failure_of(evendb_batch_commit(writes, &error), error);
+    failure = failure_of(evendb_batch_durability(writes, EVENDB_DURABILITY_SYNC, &error), &error);
+  if (failure == NULL) failure = failure_of(evendb_batch_commit(writes, &error), &error);
   evendb_batch_free(writes);
   return failure;
 }
@@ -408,7 +410,7 @@ void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options, const cha
                  size_t keylen, const char *val, size_t vallen, char **errptr) {
   evendb_error *error = NULL;
   if (!options->sync) {
-    tell(errptr, failure_of(evendb_put(db->records, key, keylen, val, vallen, &error), error));
+    tell(errptr, failure_of(evendb_put(db->records, key, keylen, val, vallen, &error), &error));
     return;
   }
   leveldb_writebatch_t one = {0};
@@ -421,7 +423,7 @@ void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const 
                     size_t keylen, char **errptr) {
   evendb_error *error = NULL;
   if (!options->sync) {
-    tell(errptr, failure_of(evendb_delete(db->records, key, keylen, &error), error));
+    tell(errptr, failure_of(evendb_delete(db->records, key, keylen, &error), &error));
     return;
   }
   leveldb_writebatch_t one = {0};
@@ -485,12 +487,12 @@ static evendb_value *value_of(leveldb_t *db, const leveldb_readoptions_t *option
   const leveldb_snapshot_t *snapshot = options->snapshot;
   char *failure = NULL;
   if (snapshot == NULL)
-    failure = failure_of(evendb_get(db->records, key, size, &value, &error), error);
+    failure = failure_of(evendb_get(db->records, key, size, &value, &error), &error);
   else if (snapshot->failure != NULL)
     failure = copy_of(snapshot->failure, strlen(snapshot->failure));
   else
     failure = failure_of(
-        evendb_snapshot_get(snapshot->moment, db->records, key, size, &value, &error), error);
+        evendb_snapshot_get(snapshot->moment, db->records, key, size, &value, &error), &error);
   tell(errptr, failure);
   return value;
 }
@@ -519,7 +521,7 @@ static leveldb_snapshot_t *moment(leveldb_t *db) {
   evendb_error *error = NULL;
   leveldb_snapshot_t *made = have(calloc(1, sizeof *made));
   atomic_init(&made->owners, 1);
-  made->failure = failure_of(evendb_snapshot_create(db->db, &made->moment, &error), error);
+  made->failure = failure_of(evendb_snapshot_create(db->db, &made->moment, &error), &error);
   return made;
 }
 
@@ -558,7 +560,7 @@ leveldb_iterator_t *leveldb_create_iterator(leveldb_t *db, const leveldb_readopt
   }
   /* A handle of its own: the iterator may outlive its database. */
   evendb_keyspace *records = NULL;
-  made->failure = failure_of(evendb_default_keyspace(db->db, &records, &error), error);
+  made->failure = failure_of(evendb_default_keyspace(db->db, &records, &error), &error);
   made->records = records;
   if (made->failure == NULL && made->snapshot->failure != NULL)
     made->failure = copy_of(made->snapshot->failure, strlen(made->snapshot->failure));
@@ -583,7 +585,7 @@ static evendb_cursor *cursor(leveldb_iterator_t *iterator, int way) {
     const evendb_status status =
         evendb_snapshot_cursor(iterator->snapshot->moment, iterator->records, EVENDB_RANGE_ALL, "",
                                0, "", 0, 0, &iterator->cursors[way], &error);
-    iterator->failure = failure_of(status, error);
+    iterator->failure = failure_of(status, &error);
   }
   return iterator->cursors[way];
 }
@@ -600,7 +602,7 @@ static void step(leveldb_iterator_t *it, int way) {
           : evendb_cursor_next_back(from, &it->key, &it->key_size, &it->value, &it->value_size,
                                     &error);
   it->given_by = way;
-  it->failure = failure_of(status, error);
+  it->failure = failure_of(status, &error);
 }
 
 static void seek(leveldb_iterator_t *it, int way, const void *key, size_t size) {
@@ -609,7 +611,7 @@ static void seek(leveldb_iterator_t *it, int way, const void *key, size_t size) 
   if (moved == NULL) return;
   const evendb_status status = way == FORWARD ? evendb_cursor_seek(moved, key, size, &error)
                                               : evendb_cursor_seek_back(moved, key, size, &error);
-  it->failure = failure_of(status, error);
+  it->failure = failure_of(status, &error);
 }
 
 /* Moves to the neighbour of the record. When the direction changes, the other cursor seeks the
