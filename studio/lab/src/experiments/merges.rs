@@ -334,7 +334,7 @@ mod tests {
     use crate::stores::memory::{Fault, MemoryStore};
 
     fn tiny(more: &[&str]) -> Arguments {
-        let all = ["merges", "--seconds=0.1", "--memory-mib=80"];
+        let all = ["merges", "--seconds=1", "--memory-mib=80"];
         parsed(all.iter().chain(more))
     }
 
