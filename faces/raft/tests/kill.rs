@@ -1,4 +1,4 @@
-//! Three processes of the example `serve` on loopback; clients write, swap and read, and the leader
+//! Three processes with the server of the example `serve` on loopback; clients write, swap and read, and the leader
 //! is killed by signal 9 again and again, and started again. The history must be linearizable with
 //! reads of everything at the end: so nothing that was acknowledged is lost.
 //!
@@ -6,16 +6,16 @@
 //! `EVENDB_HISTORY_OUT` a folder for the history.
 
 mod common;
-#[path = "../examples/serve/http.rs"]
-mod http;
+#[allow(dead_code, reason = "its main function is the example's")]
+#[path = "../examples/serve/main.rs"]
+mod serve;
 
 use common::linearizable::{Kind, NEVER, Op, check, keep};
 use common::{Rng, number_from_env, put};
 use evendb_raft::machine::{Answer, Command, Compare, Condition};
-use http::Client;
+use serve::http::Client;
 use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,14 +26,21 @@ const CLIENTS: u64 = 4;
 /// After this time without a leader the cluster counts as dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The example, built beside this test.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().expect("is known");
-    let folder = test
-        .parent()
-        .and_then(Path::parent)
-        .expect("lies in a target directory");
-    folder.join("examples/serve")
+/// A process of this program has its node's arguments here, and is a server then.
+const NODE: &str = "EVENDB_RAFT_NODE";
+
+/// No test by itself: the server of the processes that the other test starts.
+#[test]
+fn a_node_of_the_cluster() {
+    let Ok(arguments) = std::env::var(NODE) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let arguments = arguments.split('\n').map(str::to_owned).collect();
+    let served = runtime.expect("is built").block_on(serve::serve(arguments));
+    served.expect("serves");
 }
 
 struct Cluster {
@@ -72,15 +79,18 @@ impl Cluster {
     }
 
     fn spawn(&mut self, node: usize) {
-        let mut command = std::process::Command::new(program());
+        let dir = self.dir.path().join(node.to_string());
+        let mut arguments = vec![dir.to_str().expect("is text").to_owned()];
+        arguments.push((node + 1).to_string());
+        arguments.extend(self.addresses.iter().cloned());
+        let test = std::env::current_exe().expect("is known");
+        let mut command = std::process::Command::new(test);
+        command.args(["--exact", "a_node_of_the_cluster", "--nocapture"]);
         command
-            .arg(self.dir.path().join(node.to_string()))
-            .arg((node + 1).to_string());
-        command
-            .args(&self.addresses)
-            .env("SERVE_SNAPSHOT_EVERY", "200")
-            .stdin(Stdio::null());
-        self.children[node] = Some(command.spawn().expect("the example is built"));
+            .env(NODE, arguments.join("\n"))
+            .env("SERVE_SNAPSHOT_EVERY", "200");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        self.children[node] = Some(command.spawn().expect("starts"));
     }
 
     fn kill(&mut self, node: usize) {

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Content, command, content_of, run};
 use evendb::{ErrorKind, KeyspaceOptions};
+use evendb_raft::log::Mark;
 use evendb_raft::machine::{Answer, Command, Compare, Condition};
 use evendb_raft::snapshot::Writer;
 use evendb_raft::state::Applied;
@@ -270,6 +271,52 @@ fn conditions_compare() {
         let answer = machine::run(unknown, &mut effects).await.expect("runs");
         assert_eq!(answer, Answer::UnknownKeyspace("nobody's".to_owned()));
     });
+}
+
+#[test]
+fn entries_that_are_purged_before_a_checkpoint_reach_no_table() {
+    const ENTRIES: u64 = 20_000;
+    const BYTES: u64 = 400;
+    // Entries are logged, and the log goes round several times.
+    let small = |options: evendb::Options| {
+        let options = options.memory_budget(16 << 20);
+        options.advanced(|advanced| advanced.commit_log_bytes(1 << 20))
+    };
+    let written = |is_purged: bool| {
+        let dir = tempfile::tempdir().expect("is made");
+        let store = open(dir.path(), config().log_options(small));
+        wait(async {
+            for first in (1..=ENTRIES).step_by(100) {
+                let last = first + 99;
+                let entry = |index| (index, vec![index as u8; BYTES as usize]);
+                let appended = store.log.append((first..=last).map(entry).collect()).await;
+                appended.expect("is appended").await.expect("is durable");
+                let mut effects = store.state.effects();
+                effects
+                    .applied(last, Vec::new(), None)
+                    .await
+                    .expect("is applied");
+                effects.finish().await.expect("is applied");
+                if is_purged && last.is_multiple_of(500) {
+                    let mark = Mark {
+                        index: last - 50,
+                        id: Vec::new(),
+                    };
+                    store.purge(mark).await.expect("is purged");
+                    store.checkpoint().await.expect("is purged");
+                }
+            }
+        });
+        store.log.db().flush().expect("is written");
+        let stats = store.log.db().stats();
+        assert!(stats.checkpoints > 4, "{} checkpoints", stats.checkpoints);
+        stats.bytes_written.log + stats.bytes_written.sstable
+    };
+    let (kept, purged) = (written(false), written(true));
+    println!("bytes in tables and chunks' logs: {kept} without a purge, {purged} with purges");
+    // The last 500 entries or so are there at a checkpoint; the others are not.
+    assert!(kept >= ENTRIES * BYTES);
+    assert!(purged < ENTRIES * BYTES / 3, "{purged} bytes");
 }
 
 #[test]

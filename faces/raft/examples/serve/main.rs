@@ -17,7 +17,7 @@
 //! Bodies are postcard. A node that is not the leader answers 421. Whoever reaches the port can do
 //! everything: authentication belongs in front.
 
-mod http;
+pub mod http;
 
 use evendb_raft::machine::{Answer, Command, KeyValue};
 use evendb_raft::openraft09::{LogStore, SnapshotFile, open};
@@ -216,7 +216,8 @@ fn consensus() -> openraft::Config {
     }
 }
 
-async fn serve(args: Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
+/// Serves the node that the arguments of the program describe, until an error.
+pub async fn serve(args: Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
     let [dir, id, addresses @ ..] = &args[..] else {
         return Err("serve DIRECTORY NUMBER ADDRESS...".into());
     };

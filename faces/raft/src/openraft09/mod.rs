@@ -98,8 +98,9 @@ fn to_applied<C: RaftTypeConfig>(
     membership: &Membership<C>,
 ) -> Result<Applied> {
     let last = last.as_ref().map(place).transpose()?;
-    let membership = match last {
+    let membership = match membership.log_id() {
         Some(_) => encode(membership)?,
+        // None was applied.
         None => Vec::new(),
     };
     Ok(Applied { last, membership })
