@@ -685,7 +685,7 @@ fn damage_of_a_shared_container_is_named_and_the_rest_saved() {
 }
 
 /// The space of a parent comes back to a fork's side although a few cold runs of the parent are
-/// never written again: a sealed container of which less than half is live is emptied.
+/// never written again: a sealed container is emptied when less than half of it is live.
 #[test]
 fn a_thin_sealed_container_is_emptied() {
     const HOT: u32 = 600;

@@ -7,10 +7,10 @@
 )]
 //! Threads that take no signal of the program.
 //!
-//! A thread begins with those signals blocked that its maker has blocked. A thread of the store that
-//! took a signal would run a handler of the program on its own stack, beside its locks, and system
-//! calls of the store would be interrupted; and a program that waits for a signal in a thread of
-//! its own (`sigwait`) would never see it. So whoever starts a thread does it within
+//! A thread begins with those signals blocked that its maker has blocked. A thread of the store
+//! that took a signal would run a handler of the program on its own stack, beside its locks, and
+//! system calls of the store would be interrupted; and a program that waits for a signal in a
+//! thread of its own (`sigwait`) would never see it. So each thread is started within
 //! [`without_signals`].
 //!
 //! Faults of the thread itself (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS) stay as they are:

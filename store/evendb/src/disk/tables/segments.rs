@@ -7,10 +7,10 @@
 //!          | run |x|  | run |    | run | hole |
 //!            '- read only; shared with forks -'     removed when its last run has gone
 //! ```
-//! A sealed container of which less than half is live is **thin**: its holes are not used again, so
+//! A sealed container is **thin** if less than half of it is live: its holes are not used again, so
 //! jobs write its last runs anew, into the container that is written to, and it goes. So sealed
-//! containers take at most twice the bytes of their runs, and each byte that is written for this has
-//! freed one.
+//! containers take at most twice the bytes of their runs, and each byte that is written for this
+//! has freed one.
 //!
 //! Invariants: a file of a sealed container is never written to, and keeps its length. Only a file
 //! whose last run has gone, by an edit that is durable and out of every view (I13), is given to the

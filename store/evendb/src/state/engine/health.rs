@@ -8,8 +8,8 @@
 //! answers use [`Health::check_readable`].
 //!
 //! **Wakers.** A call that ends wakes the tasks that it, or another thread, found under locks to be
-//! able to go on ([`Due`]): in calls, the result of `enter` is declared before every lock, and so it
-//! is dropped after them.
+//! able to go on ([`Due`]): in calls, the result of `enter` is declared before every lock, and so
+//! it is dropped after them.
 //!
 //! Thread safety: any thread. Not here: other reasons to refuse a call (no room, a dropped
 //! keyspace), and what a failure wakes ([`Health::when_failed`] gets that).

@@ -19,8 +19,8 @@
 //! keeps no other task asleep. Each waker at the gate is counted once; who takes it from the gate
 //! takes back its count.
 //!
-//! Wakers are code of the application, which may call the database or drop a reader. Whoever moves
-//! head or durable, or notes a failure, may hold latches or the mutex of checkpoints. So
+//! Wakers are code of the application, which may call the database or drop a reader. A thread that
+//! moves head or durable, or notes a failure, may hold latches or the mutex of checkpoints. So
 //! [`CommitLog::wake_followers`] wakes threads, and only leaves the wakers of tasks with those that
 //! are due ([`Due`]); they run when that thread's call ends (`engine/health.rs`), or in a thread of
 //! the database between two pieces of its work. They are dropped while no lock is held, too.

@@ -227,8 +227,8 @@ pub(crate) fn maintain(
 }
 
 /// The plan that moves values out of a file that is being emptied, or tables out of a container
-/// that is, if there are some. A job of level 0 may move a table as it is; then the table's guard is
-/// written again by a later job.
+/// that is, if there are some. A job of level 0 may move a table as it is; then the table's guard
+/// is written again by a later job.
 fn moving(
     context: &JobContext<'_>,
     keyspace: KeyspaceId,

@@ -94,7 +94,7 @@ pub(crate) enum Followed {
 impl History {
     /// Looks how far the log goes that another process writes: the end of the records that verify.
     /// A log that goes on in another life, or has gone round meanwhile, is `Stale`; so is a moment
-    /// of which a keyspace that is followed was dropped or renamed. The writer's manifest says so:
+    /// with a followed keyspace that was dropped or renamed since. The writer's manifest says so:
     /// it is read when nothing more is found, and after each quarter of a lap.
     pub(crate) fn look_further(&self, found: &Found, followed: Followed) -> Result<Lsn> {
         let mut seen = found.seen.lock();
