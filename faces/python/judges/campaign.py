@@ -11,6 +11,7 @@ Without names all of them are run, one after the other. A variable that is set i
 """
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,8 @@ RUNS = {
 
 
 def main() -> int:
+    # A shell lets programs in the background ignore the interrupt, which tests send to programs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     names = sys.argv[1:] or list(RUNS)
     failed = 0
     for name in names:
