@@ -2,7 +2,8 @@
 
     python judges/campaign.py [model] [kills] [hostile] [collector]
 
-    model      a million steps against the model (EVENDB_PYTHON_STEPS, EVENDB_PYTHON_SEED)
+    model      100,000 steps of hypothesis against the model, and a million quick ones
+               (EVENDB_PYTHON_STEPS, EVENDB_PYTHON_QUICK_STEPS, EVENDB_PYTHON_SEED)
     kills      500 writers of a shelf killed in the middle, 500 forks while threads write
     hostile    500 databases to which threads do anything while one closes them
     collector  the whole suite under gc.set_threshold(1), with the interpreter's development mode
@@ -11,6 +12,7 @@ Without names all of them are run, one after the other. A variable that is set i
 """
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,16 +25,19 @@ gc.set_threshold(1)
 sys.exit(pytest.main(sys.argv[1:]))
 """
 RUNS = {
-    "model": ({"EVENDB_PYTHON_STEPS": "1000000"}, ["-m", "pytest", *PYTEST, "test_model.py"]),
+    "model": ({"EVENDB_PYTHON_STEPS": "100000", "EVENDB_PYTHON_QUICK_STEPS": "1000000"},
+              ["-m", "pytest", *PYTEST, "test_model.py"]),
     "kills": ({"EVENDB_PYTHON_KILLS": "500", "EVENDB_PYTHON_FORKS": "500"},
               ["-m", "pytest", *PYTEST, "test_shelve.py", "-k", "killed or forked"]),
     "hostile": ({"EVENDB_PYTHON_HOSTILE": "500"}, ["-m", "pytest", *PYTEST, "test_hostile.py"]),
-    "collector": ({"EVENDB_PYTHON_STEPS": "300"},
+    "collector": ({"EVENDB_PYTHON_STEPS": "300", "EVENDB_PYTHON_QUICK_STEPS": "2000"},
                   ["-X", "dev", "-W", "ignore", "-c", UNDER_COLLECTOR, *PYTEST, "."]),
 }
 
 
 def main() -> int:
+    # A shell lets programs in the background ignore the interrupt, which tests send to programs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     names = sys.argv[1:] or list(RUNS)
     failed = 0
     for name in names:

@@ -1,8 +1,9 @@
 """A database against a model of sorted dictionaries, by random steps (hypothesis).
 
-EVENDB_PYTHON_STEPS (default 1,000) is how many steps are made; a million in the campaign, in which
-EVENDB_PYTHON_SEED makes another million. A difference fails the test, and hypothesis prints the
-shortest steps to it that it finds.
+EVENDB_PYTHON_STEPS (default 1,000) is how many steps hypothesis makes. A difference fails the test,
+and hypothesis prints the shortest steps to it that it finds. EVENDB_PYTHON_QUICK_STEPS (default
+10,000; a million in the campaign) is how many of the same steps are made by a plain generator of
+random numbers, which is a hundred times faster, and shortens nothing; EVENDB_PYTHON_SEED makes others.
 
 The model knows the records of each keyspace; of a record that was put with a time to live it knows
 whether that time is over (0 seconds) or far away: no test waits. Snapshots and iterators have a
@@ -13,6 +14,7 @@ Of one counter keyspace the merge operator adds; there the model adds, too.
 """
 
 import os
+import random
 import shutil
 import tempfile
 
@@ -36,6 +38,7 @@ from hypothesis.stateful import (
 from sortedcontainers import SortedDict
 
 STEPS = int(os.environ.get("EVENDB_PYTHON_STEPS", "1000"))
+QUICK_STEPS = int(os.environ.get("EVENDB_PYTHON_QUICK_STEPS", "10000"))
 SEED = int(os.environ.get("EVENDB_PYTHON_SEED", "1"))
 STEPS_OF_ONE_DATABASE = 150
 
@@ -419,3 +422,116 @@ def test_model():
                                   settings=how)
         turn += 1
     print(f"{DatabaseAgainstModel.steps} steps, 0 differences")
+
+
+class Dice(random.Random):
+    """Random arguments of the steps, of the kinds that the strategies above make."""
+
+    LETTERS = (b"", b"\0", b"a", b"b", b"\xfe", b"\xff")
+
+    def name(self):
+        return self.choice(("default", "one", "two"))
+
+    def key(self):
+        return b"".join(self.choices(self.LETTERS, k=3))
+
+    def value(self):
+        if self.random() < 0.8:
+            return self.randbytes(self.randrange(13))
+        return self.randbytes(self.randrange(1, 4)) * self.randrange(1, 3000)
+
+    def where(self):
+        where = {"prefix": self.key()[:2], "start": self.key(), "stop": self.key(),
+                 "reverse": self.random() < 0.5, "limit": self.choice((None, 0, 1, 5, 12))}
+        return {name: value for name, value in where.items() if self.random() < 0.4}
+
+    def writes(self):
+        return [self.choice((
+            lambda: ("put", self.name(), self.key(), self.value()),
+            lambda: ("put", self.name(), self.key(), self.value()),
+            lambda: ("delete", self.name(), self.key()),
+            lambda: ("delete_range", self.name(), self.key(), self.key()),
+            lambda: ("delete_prefix", self.name(), self.key()),
+        ))() for _ in range(self.randrange(8))]
+
+    def reads(self):
+        return [self.choice((lambda: ("get", self.name(), self.key()),
+                             lambda: ("scan", self.name(), self.where(), self.kind())))()
+                for _ in range(self.randrange(3))]
+
+    def kind(self):
+        return self.choice(("keys", "values", "items"))
+
+    def flag(self):
+        return self.random() < 0.5
+
+
+def quick_step(dice, machine, snapshots, iterators):
+    """One step, with random arguments; what the bundles hold is in the two lists."""
+    name, key, value = dice.name(), dice.key(), dice.value()
+    one = dice.choice(("one", "two"))
+    some = [(dice.key(), dice.value()) for _ in range(dice.randrange(30))]
+    steps = {
+        lambda: machine.write_one(name, key, value, dice.choice(
+            ("put", "set", "update", "add", "setdefault"))): 20,
+        lambda: machine.write_with_time_to_live(name, key, value, dice.flag()): 5,
+        lambda: machine.compare_and_swap(name, key, value, dice.value(), dice.flag()): 5,
+        lambda: machine.delete_one(name, key, dice.choice(
+            ("delete", "del", "pop", "pop default"))): 10,
+        lambda: machine.popitem(name, dice.flag()): 3,
+        lambda: machine.read_some(name, [dice.key() for _ in range(dice.randrange(7))]): 10,
+        lambda: machine.scan(name, dice.where(), dice.kind()): 10,
+        lambda: machine.size(name): 2,
+        lambda: machine.delete_range(name, key, dice.key()): 1,
+        lambda: machine.delete_prefix(name, key or b"a"): 2,
+        lambda: machine.clear(name, dice.randrange(10)): 1,
+        lambda: machine.update(name, some): 3,
+        lambda: machine.ingest(name, dict(some)): 1,
+        lambda: machine.batch(dice.writes(), dice.random() < 0.2): 5,
+        lambda: machine.transaction(dice.writes(), dice.writes() if dice.flag() else [],
+                                    dice.reads(), dice.choice(
+            ("commit", "commit", "rollback", "exception", "transact"))): 8,
+        lambda: snapshots.append(machine.take_snapshot()): 3 if len(snapshots) < 5 else 0,
+        lambda: machine.read_snapshot(dice.choice(snapshots), dice.randrange(3), key,
+                                      dice.where(), dice.kind()): 8 if snapshots else 0,
+        lambda: machine.close_snapshot(snapshots.pop(dice.randrange(len(snapshots)))):
+            2 if snapshots else 0,
+        lambda: iterators.append(machine.begin_iterator(name, dice.where(), dice.kind())):
+            4 if len(iterators) < 8 else 0,
+        lambda: step_one(dice, machine, iterators): 8 if iterators else 0,
+        lambda: machine.drop_keyspace(one): 0.3,
+        lambda: machine.swap_keyspaces(): 0.5,
+        lambda: machine.merge(key, dice.randrange(1 << 40)): 5,
+        lambda: machine.read_counter(key): 3,
+        lambda: machine.reopen(dice.randrange(4)): 0.3,
+        lambda: machine.make_durable(dice.choice(("flush", "persist"))): 0.3,
+    }
+    dice.choices([*steps], [*steps.values()])[0]()
+
+
+def step_one(dice, machine, iterators):
+    left = machine.step_iterator(iterators.pop(dice.randrange(len(iterators))),
+                                 dice.randrange(1, 6))
+    if isinstance(left, tuple):  # An iterator that has ended is not kept.
+        iterators.append(left)
+
+
+def test_quick_steps():
+    done, life = 0, 0
+    while done < QUICK_STEPS:
+        dice = Dice(SEED * 1_000_003 + life)
+        machine = DatabaseAgainstModel()
+        machine.create(dice.choice(("chunks", "guards")))
+        snapshots, iterators = [], []
+        try:
+            for step in range(min(20_000, QUICK_STEPS - done)):
+                try:
+                    quick_step(dice, machine, snapshots, iterators)
+                except BaseException as failure:
+                    failure.add_note(f"EVENDB_PYTHON_SEED={SEED}, life {life}, step {step}")
+                    raise
+                done += 1
+        finally:
+            machine.teardown()
+        life += 1
+    print(f"{done} quick steps, 0 differences")
