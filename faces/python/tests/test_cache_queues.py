@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pathlib
 import pickle
 import shutil
 import signal
@@ -104,7 +105,8 @@ def test_a_deque_whose_files_are_gone(tmp_path):
     cache = Cache(tmp_path / "cache", disk_files=True, eviction_policy="none")
     deque = Deque.fromcache(cache, [b"%d" % number * 40_000 for number in range(4)])
     for place in (0, 3):
-        os.remove(cache.read(500_000_000_000_000 + place).name)
+        with cache.read(500_000_000_000_000 + place) as file:
+            os.remove(file.name)
     assert [value[:1] for value in deque] == [b"1", b"2"]
     with pytest.raises(OSError, match="check"):
         deque.peekleft()
@@ -319,7 +321,7 @@ def test_values_as_files(tmp_path):
     with Cache(tmp_path / "cache", disk_files=True) as cache:
         cache["key"] = b"x" * 40_000
         with cache.read("key") as file:
-            assert open(file.name, "rb").read() == b"x" * 40_000
+            assert pathlib.Path(file.name).read_bytes() == b"x" * 40_000
         assert cache.volume() > 40_000
         with pytest.raises(KeyError):
             with cache.transact():

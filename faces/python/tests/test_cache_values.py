@@ -44,10 +44,16 @@ REFUSED = [
 ]
 
 
-@pytest.fixture
-def cache(tmp_path):
-    with Cache(tmp_path / "cache") as cache:
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    with Cache(tmp_path_factory.mktemp("values") / "cache") as cache:
         yield cache
+
+
+@pytest.fixture
+def cache(opened):
+    opened.clear()
+    return opened
 
 
 def same(left, right):
