@@ -69,6 +69,9 @@ fn _evendb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<feeds::Write>()?;
     module.add_class::<tools::arrow::ArrowRecords>()?;
     add_futures(module)?;
+    let at_exit = wrap_pyfunction!(opening::close_all_at_exit, module)?;
+    let register = module.py().import("atexit")?.getattr("register")?;
+    register.call1((at_exit,))?;
     module.add_function(wrap_pyfunction!(tools::typed_keys::key, module)?)?;
     module.add_function(wrap_pyfunction!(tools::typed_keys::unkey, module)?)?;
     module.add_function(wrap_pyfunction!(tools::copies::verify, module)?)?;

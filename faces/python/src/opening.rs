@@ -15,9 +15,13 @@
 //! interpreter's lock. If it stays inside for seconds (a merge function of Python that closes its
 //! own database), the handles are not let go here but with their objects.
 //!
+//! When the interpreter ends, all that is open is closed first, as long as functions of Python can
+//! be called: a thread of the engine that waited for the interpreter then would wait for ever.
+//!
 //! Closed is looked at before a record of a chunk is given: a closed database never looks like the
 //! end of the data. Thread safety: any.
 
+use crate::border::call;
 use crate::border::error::{Failure, OrRaise};
 use crate::border::held::Held;
 use evendb::Db;
@@ -116,8 +120,8 @@ impl Drop for Inside<'_> {
 }
 
 impl Opening {
-    pub(crate) fn new(db: Db, path: String, mode: String) -> Opening {
-        Opening {
+    pub(crate) fn new(db: Db, path: String, mode: String) -> Arc<Opening> {
+        let opening = Arc::new(Opening {
             db: Gated::new(db),
             closed: AtomicBool::new(false),
             inside: AtomicUsize::new(0),
@@ -127,7 +131,11 @@ impl Opening {
             path,
             mode,
             filters: Mutex::new(HashMap::new()),
-        }
+        });
+        let mut all = ALL.lock();
+        all.retain(|opening| opening.strong_count() > 0);
+        all.push(Arc::downgrade(&opening));
+        opening
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -194,6 +202,10 @@ impl Opening {
     }
 
     fn release_all(&self) {
+        if call::is_ending() {
+            // Threads that were left over may be inside for ever.
+            return;
+        }
         let until = Instant::now() + PATIENCE;
         while self.inside.load(Ordering::SeqCst) > 0 {
             if Instant::now() > until {
@@ -218,8 +230,27 @@ impl Opening {
     }
 }
 
+/// All openings of the process, to be closed when the interpreter ends.
+static ALL: Mutex<Vec<Weak<Opening>>> = Mutex::new(Vec::new());
+
+/// Closes what is open, while functions of Python can still be called; `atexit` calls it. Daemon
+/// threads that use a database after that are stopped.
+#[pyfunction]
+pub(crate) fn close_all_at_exit(py: Python<'_>) {
+    if fork::is_child() {
+        return;
+    }
+    call::set_ending();
+    let all = std::mem::take(&mut *ALL.lock());
+    for opening in all.iter().filter_map(Weak::upgrade) {
+        // Nobody is there to be told.
+        drop(opening.close(py));
+    }
+}
+
 /// What a call after a close is told.
 #[cold]
 pub(crate) fn closed(py: Python<'_>) -> PyErr {
+    call::stop_if_left_over(py);
     Failure::Closed.raised(py, "the database is closed; open it again")
 }

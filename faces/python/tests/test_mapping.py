@@ -142,6 +142,9 @@ def test_bounds_of_views(db):
     assert b"b1" in db.keys(prefix=b"b") and b"a" not in db.keys(prefix=b"b")
     assert b"A" in db.values() and b"a" not in db.values()
     assert db.keys() & {b"a", b"z"} == {b"a"} and db.keys() == set(keys)
+    assert {b"a", b"z"} & db.keys() == {b"a"} and {b"a", b"z"} - db.keys() == {b"z"}
+    assert db.keys() - {b"a"} == set(keys[1:]) == {b"a"} ^ db.keys()
+    assert {b"z"} | db.keys(limit=1) == {b"a", b"z"} and db.keys().isdisjoint([b"z"])
     with pytest.raises(ValueError):
         db.keys(limit=-1)
 

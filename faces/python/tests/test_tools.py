@@ -219,6 +219,16 @@ def test_pyarrow_reads_a_keyspace_and_finds_it_valid(framed):
             reader.read_next_batch()
 
 
+# trouble-python 73: offsets of 64 bits, and batches far below 2 GiB
+def test_batches_of_large_values_are_bounded(path):
+    pyarrow = pytest.importorskip("pyarrow")
+    with evendb.open(path, memory_budget="64MiB") as db:
+        db.ingest((b"%03d" % number, b"v" * (1 << 20)) for number in range(150))
+        reader = pyarrow.RecordBatchReader.from_stream(db.arrow())
+        sizes = [batch.nbytes for batch in reader]
+        assert sum(sizes) > 150 << 20 and max(sizes) < 70 << 20 and len(sizes) >= 3
+
+
 def test_duckdb_reads_a_keyspace(framed):
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")

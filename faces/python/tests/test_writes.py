@@ -59,6 +59,14 @@ def test_a_transaction_sees_its_own_writes_within_bounds(db):
             del tx[b"none"]
         assert b"b1" not in db
     assert list(db) == [b"a2", b"a3", b"b1", b"c"]
+    with db.transaction() as tx:
+        assert tx.popitem() == (b"a2", b"2") and tx.popitem(last=True) == (b"c", b"")
+        assert tx.popitem(prefix=b"b") == (b"b1", b"")
+        with pytest.raises(KeyError):
+            tx.popitem(prefix=b"b")
+        tx.clear()
+        tx |= {b"n": b"1"}
+    assert dict(db) == {b"n": b"1"}
 
 
 def test_of_two_transactions_over_one_key_one_is_refused(db):

@@ -13,14 +13,65 @@ One process at a time writes to a database; any number of its threads may. Other
 beside it (``mode="beside"``). Nothing is pickled.
 """
 
-from collections.abc import ItemsView, KeysView, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 
-from . import _evendb
 from ._evendb import *  # noqa: F403
-from ._evendb import Keyspace, Reader, Transaction, __version__
+from ._evendb import Keyspace, Reader, Transaction
+from ._evendb import __version__ as __version__
 
 Mapping.register(Reader)
 MutableMapping.register(Keyspace)
 MutableMapping.register(Transaction)
 
-__all__ = [name for name in dir(_evendb) if not name.startswith("_")]
+__all__ = [
+    "AlreadyExists",
+    "ArrowRecords",
+    "Batch",
+    "CannotLink",
+    "Change",
+    "Changes",
+    "ChangesGone",
+    "ChangesLost",
+    "Closed",
+    "Conflict",
+    "Corruption",
+    "Database",
+    "Deadlock",
+    "Error",
+    "FilterFailed",
+    "ForkError",
+    "Full",
+    "InvalidArgument",
+    "IoError",
+    "Keyspace",
+    "KeyspaceDropped",
+    "Latched",
+    "LimitExceeded",
+    "LockTimeout",
+    "Locked",
+    "MergeFailed",
+    "NotFound",
+    "ReadOnly",
+    "Reader",
+    "RecordIterator",
+    "Records",
+    "Savepoint",
+    "Snapshot",
+    "Stale",
+    "TooManyFiles",
+    "Transaction",
+    "Unsorted",
+    "Unsupported",
+    "UsedUp",
+    "ValueBuffer",
+    "Write",
+    "WrongKey",
+    "backups",
+    "destroy",
+    "key",
+    "open",
+    "options",
+    "restore",
+    "unkey",
+    "verify",
+]

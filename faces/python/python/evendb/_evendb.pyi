@@ -1,12 +1,68 @@
 # The types of the compiled half. `evendb` gives all of it on, except `_futures`.
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, final, overload
 
-from typing_extensions import Buffer, CapsuleType, Self
+from typing_extensions import Buffer, CapsuleType, Self, disjoint_base
 
 __version__: str
+_futures: Any
+__all__ = [
+    "AlreadyExists",
+    "ArrowRecords",
+    "Batch",
+    "CannotLink",
+    "Change",
+    "Changes",
+    "ChangesGone",
+    "ChangesLost",
+    "Closed",
+    "Conflict",
+    "Corruption",
+    "Database",
+    "Deadlock",
+    "Error",
+    "FilterFailed",
+    "ForkError",
+    "Full",
+    "InvalidArgument",
+    "IoError",
+    "Keyspace",
+    "KeyspaceDropped",
+    "Latched",
+    "LimitExceeded",
+    "LockTimeout",
+    "Locked",
+    "MergeFailed",
+    "NotFound",
+    "ReadOnly",
+    "Reader",
+    "RecordIterator",
+    "Records",
+    "Savepoint",
+    "Snapshot",
+    "Stale",
+    "TooManyFiles",
+    "Transaction",
+    "Unsorted",
+    "Unsupported",
+    "UsedUp",
+    "ValueBuffer",
+    "Write",
+    "WrongKey",
+    "__version__",
+    "_futures",
+    "backups",
+    "destroy",
+    "key",
+    "open",
+    "options",
+    "restore",
+    "unkey",
+    "verify",
+]
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -72,18 +128,24 @@ class Records(Generic[_T]):
     def __or__(self, other: Iterable[_D], /) -> set[_T | _D]: ...
     def __sub__(self, other: Iterable[Any], /) -> set[_T]: ...
     def __xor__(self, other: Iterable[_D], /) -> set[_T | _D]: ...
+    def __rand__(self, other: Iterable[Any], /) -> set[_T]: ...
+    def __ror__(self, other: Iterable[_D], /) -> set[_T | _D]: ...
+    def __rsub__(self, other: Iterable[_D], /) -> set[_D]: ...
+    def __rxor__(self, other: Iterable[_D], /) -> set[_T | _D]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def isdisjoint(self, other: Iterable[Any]) -> bool: ...
 
 @final
 class ValueBuffer:
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class ArrowRecords:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
 
+@disjoint_base
 class Reader(Mapping[bytes, bytes]):
     def __getitem__(self, key: Buffer, /) -> bytes: ...
     def __contains__(self, key: object, /) -> bool: ...
@@ -141,7 +203,8 @@ class Reader(Mapping[bytes, bytes]):
     def closed(self) -> bool: ...
     def options(self) -> dict[str, str]: ...
 
-class Keyspace(Reader):
+@disjoint_base
+class Keyspace(Reader, MutableMapping[bytes, bytes]):
     def __setitem__(self, key: Buffer, value: Buffer, /) -> None: ...
     def __delitem__(self, key: Buffer, /) -> None: ...
     def __ior__(self, other: _Pairs, /) -> Self: ...
@@ -162,15 +225,15 @@ class Keyspace(Reader):
     def compare_and_swap(
         self, key: Buffer, expected: Buffer | None, new: Buffer | None
     ) -> bool: ...
-    def setdefault(self, key: Buffer, default: Buffer) -> bytes: ...
-    @overload
+    def setdefault(self, key: Buffer, default: Buffer) -> bytes: ...  # type: ignore[override]
+    @overload  # type: ignore[override]
     def pop(self, key: Buffer) -> bytes: ...
     @overload
     def pop(self, key: Buffer, default: _D) -> bytes | _D: ...
     def popitem(
         self, last: bool = False, *, prefix: Buffer | None = None
     ) -> tuple[bytes, bytes]: ...
-    def update(
+    def update(  # type: ignore[override]
         self, other: _Pairs | None = None, /, *, durability: _Durability | None = None
     ) -> None: ...
     def batch(self, *, durability: _Durability | None = None) -> Batch: ...
@@ -269,7 +332,7 @@ class Snapshot(Reader):
 class Savepoint: ...
 
 @final
-class Transaction(Reader):
+class Transaction(Reader, MutableMapping[bytes, bytes]):
     def __setitem__(self, key: Buffer, value: Buffer, /) -> None: ...
     def __delitem__(self, key: Buffer, /) -> None: ...
     def put(self, key: Buffer, value: Buffer, *, ttl: float | None = None) -> None: ...
@@ -277,8 +340,8 @@ class Transaction(Reader):
     def merge(self, key: Buffer, operand: Buffer) -> None: ...
     def delete_range(self, start: Buffer | None = None, stop: Buffer | None = None) -> None: ...
     def delete_prefix(self, prefix: Buffer) -> None: ...
-    def update(self, other: _Pairs | None = None, /) -> None: ...
-    @overload
+    def update(self, other: _Pairs | None = None, /) -> None: ...  # type: ignore[override]
+    @overload  # type: ignore[override]
     def pop(self, key: Buffer) -> bytes: ...
     @overload
     def pop(self, key: Buffer, default: _D) -> bytes | _D: ...
@@ -286,7 +349,8 @@ class Transaction(Reader):
         self, last: bool = False, *, prefix: Buffer | None = None
     ) -> tuple[bytes, bytes]: ...
     def clear(self) -> None: ...
-    def setdefault(self, key: Buffer, default: Buffer) -> bytes: ...
+    def __ior__(self, other: _Pairs, /) -> Self: ...
+    def setdefault(self, key: Buffer, default: Buffer) -> bytes: ...  # type: ignore[override]
     @overload
     def get_for_update(
         self, key: Buffer, default: None = None, *, timeout: float | None = None

@@ -26,9 +26,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import warnings
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from . import Batch, Changes, Database, Keyspace, Reader, Snapshot, _evendb
+from . import Batch, Change, Changes, Database, Keyspace, Reader, Snapshot, Transaction, _evendb
 from . import open as _open
+
+if TYPE_CHECKING:
+    import os
+
+    from typing_extensions import Buffer, Self
+
+_T = TypeVar("_T")
 
 __all__ = [
     "AsyncBatch",
@@ -41,16 +50,16 @@ __all__ = [
     "open",
 ]
 
-_futures = _evendb._futures
-_Pending = _futures.Pending
+_futures: Any = getattr(_evendb, "_futures")
+_Pending: Any = _futures.Pending
 
 
-def _wake(future):
+def _wake(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 
 
-async def _finish(pending):
+async def _finish(pending: Any) -> Any:
     """The outcome of a call that is under way."""
     try:
         while not pending.poll():
@@ -64,7 +73,7 @@ async def _finish(pending):
     return pending.take()
 
 
-async def _next(stream):
+async def _next(stream: Any) -> Any:
     """The next item of a stream. Cancelling loses none."""
     while not stream.poll():
         loop = asyncio.get_running_loop()
@@ -74,31 +83,34 @@ async def _next(stream):
     return stream.take()
 
 
-class AsyncRecords:
+class AsyncRecords(Generic[_T]):
     """Records of one moment, for ``async for``: each iteration begins anew. A loop that is left
     holds nothing."""
 
-    def __init__(self, reader: Reader, which, begin):
+    def __init__(
+        self, reader: AsyncReader, which: int | None, begin: Callable[[], tuple[Any, int | None]]
+    ):
         self._reader, self._which, self._begin = reader, which, begin
 
-    def __aiter__(self):
+    def __aiter__(self) -> AsyncIterator[_T]:
         return _RecordIterator(self._begin(), self._which, self._reader)
 
-    async def list(self):
+    async def list(self) -> list[_T]:
         """All records, as a list."""
         return [record async for record in self]
 
 
-class _RecordIterator:
-    def __init__(self, begun, which, reader):
+class _RecordIterator(AsyncIterator[Any]):
+    def __init__(self, begun: tuple[Any, int | None], which: int | None, reader: AsyncReader):
         self._stream, self._left = begun
         self._which, self._reader = which, reader
-        self._chunk, self._at = [], 0
+        self._chunk: list[tuple[bytes, bytes]] = []
+        self._at = 0
 
-    def __aiter__(self):
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self):
+    async def __anext__(self) -> Any:
         self._reader._check()
         if self._at == len(self._chunk):
             chunk = None if self._left == 0 else await _next(self._stream)
@@ -121,7 +133,7 @@ class AsyncReader:
         self._sync = sync
 
     @property
-    def sync(self):
+    def sync(self) -> Any:
         """The handle for calls that block, of ``evendb`` itself."""
         return self._sync
 
@@ -130,52 +142,83 @@ class AsyncReader:
         """The name of the keyspace."""
         return self._sync.name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<evendb.aio {self._sync!r}>"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a handle of a database is not pickled: pass the path")
 
-    async def get(self, key, default=None):
+    @overload
+    async def get(self, key: Buffer, default: None = None) -> bytes | None: ...
+    @overload
+    async def get(self, key: Buffer, default: _T) -> bytes | _T: ...
+    async def get(self, key: Buffer, default: Any = None) -> Any:
         """The value of ``key``, or ``default``."""
         found = _futures.begin_get(self._sync, key)
         if type(found) is _Pending:
             found = await _finish(found)
         return default if found is None else found
 
-    async def contains(self, key) -> bool:
+    async def contains(self, key: Buffer) -> bool:
         """Whether ``key`` has a value."""
         return await self.get(key) is not None
 
-    async def multi_get(self, keys):
+    async def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The values of many keys, in their order, all of one moment; None for a missing one."""
-        found = _futures.begin_multi_get(self._sync, keys)
-        return await _finish(found) if type(found) is _Pending else found
+        found: Any = _futures.begin_multi_get(self._sync, keys)
+        if type(found) is _Pending:
+            found = await _finish(found)
+        values: list[bytes | None] = found
+        return values
 
-    def keys(self, *, prefix=None, start=None, stop=None, reverse=False, limit=None):
+    def keys(
+        self,
+        *,
+        prefix: Buffer | None = None,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> AsyncRecords[bytes]:
         """The keys, in order: see ``evendb.Reader.keys``."""
         return self._records(0, prefix, start, stop, reverse, limit)
 
-    def values(self, *, prefix=None, start=None, stop=None, reverse=False, limit=None):
+    def values(
+        self,
+        *,
+        prefix: Buffer | None = None,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> AsyncRecords[bytes]:
         """The values, in the order of their keys."""
         return self._records(1, prefix, start, stop, reverse, limit)
 
-    def items(self, *, prefix=None, start=None, stop=None, reverse=False, limit=None):
+    def items(
+        self,
+        *,
+        prefix: Buffer | None = None,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> AsyncRecords[tuple[bytes, bytes]]:
         """Pairs of key and value, in the order of the keys. Writes go on meanwhile."""
         return self._records(None, prefix, start, stop, reverse, limit)
 
-    def __aiter__(self):
+    def __aiter__(self) -> AsyncIterator[bytes]:
         return self.keys().__aiter__()
 
-    def _records(self, which, *bounds):
-        limit = bounds[-1]
+    def _records(self, which: int | None, *bounds: Any) -> AsyncRecords[Any]:
+        limit: int | None = bounds[-1]
 
-        def begin():
+        def begin() -> tuple[Any, int | None]:
             return _futures.begin_range(self._sync, *bounds), limit
 
         return AsyncRecords(self, which, begin)
 
-    def _check(self):
+    def _check(self) -> None:
         if self._sync.closed:
             raise _evendb.Closed("the database is closed; open it again")
 
@@ -186,59 +229,79 @@ class AsyncKeyspace(AsyncReader):
 
     _sync: Keyspace
 
-    async def put(self, key, value, *, ttl=None, durability=None) -> None:
+    async def put(
+        self, key: Buffer, value: Buffer, *, ttl: float | None = None, durability: Any = None
+    ) -> None:
         """Sets the value of ``key``; for ``ttl`` seconds if that is given."""
         done = _futures.begin_write(self._sync, key, value, ttl, durability)
         if type(done) is _Pending:
             await _finish(done)
 
-    async def delete(self, key, *, durability=None) -> None:
+    async def delete(self, key: Buffer, *, durability: Any = None) -> None:
         """Removes ``key``, if it is there."""
         done = _futures.begin_write(self._sync, key, None, None, durability)
         if type(done) is _Pending:
             await _finish(done)
 
-    async def update(self, other, *, durability=None) -> None:
+    async def update(
+        self,
+        other: Mapping[bytes, Buffer] | Iterable[tuple[Buffer, Buffer]],
+        *,
+        durability: Any = None,
+    ) -> None:
         """Sets many values, of a mapping or of pairs, as one batch."""
         batch = self._sync.batch(durability=durability)
-        for key, value in other.items() if hasattr(other, "items") else other:
+        for key, value in other.items() if isinstance(other, Mapping) else other:
             batch[key] = value
         await _commit(batch)
 
-    async def add(self, key, value) -> bool:
+    async def add(self, key: Buffer, value: Buffer) -> bool:
         """Sets the value of ``key`` if it has none; returns whether it did."""
         return await asyncio.to_thread(self._sync.add, key, value)
 
-    async def setdefault(self, key, default):
+    async def setdefault(self, key: Buffer, default: Buffer) -> bytes:
         """The value of ``key``, which is set to ``default`` if there is none."""
         found = await self.get(key)
         if found is not None:
             return found
         return await asyncio.to_thread(self._sync.setdefault, key, default)
 
-    async def pop(self, key, *default):
+    async def pop(self, key: Buffer, *default: Any) -> Any:
         """The value of ``key``, which is removed; ``default``, or KeyError, if there is none."""
         return await asyncio.to_thread(self._sync.pop, key, *default)
 
-    def batch(self, *, durability=None) -> AsyncBatch:
+    def batch(self, *, durability: Any = None) -> AsyncBatch:
         """Writes that take effect together when the ``async with`` block ends."""
         return AsyncBatch(self._sync.batch(durability=durability))
 
-    async def transact(self, function, *, retries=64, durability=None):
+    async def transact(
+        self, function: Callable[[Transaction], _T], *, retries: int = 64, durability: Any = None
+    ) -> _T:
         """Runs ``function`` with a transaction in a thread of the executor, and commits it; after
         a conflict again. It is a plain function: reads of a transaction block."""
-        call = functools.partial(self._sync.transact, retries=retries, durability=durability)
-        return await asyncio.to_thread(call, function)
+        transact = self._sync.transact
+        return await asyncio.to_thread(
+            lambda: transact(function, retries=retries, durability=durability)
+        )
 
     def snapshot(self) -> AsyncSnapshot:
         """The database as it is now."""
         return AsyncSnapshot(self._sync.snapshot())
 
-    def watch(self, prefix=None, *, start=None, stop=None, since=None) -> AsyncChanges:
+    def watch(
+        self,
+        prefix: Buffer | None = None,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        since: Buffer | None = None,
+    ) -> AsyncChanges:
         """The writes to this keyspace, or to a range of it, for ``async for``."""
         return AsyncChanges(self._sync.watch(prefix, start=start, stop=stop, since=since))
 
-    def changes(self, since=None, prefix=None) -> AsyncChanges:
+    def changes(
+        self, since: Buffer | None = None, prefix: Buffer | None = None
+    ) -> AsyncChanges:
         """A feed of changes, from now on or since a position, for ``async for``."""
         return AsyncChanges(self._sync.changes(since, prefix))
 
@@ -248,7 +311,7 @@ class AsyncDatabase(AsyncKeyspace):
 
     _sync: Database
 
-    async def keyspace(self, name, **options) -> AsyncKeyspace:
+    async def keyspace(self, name: str, **options: Any) -> AsyncKeyspace:
         """A keyspace, made if it is missing: see ``evendb.Database.keyspace``."""
         call = functools.partial(self._sync.keyspace, name, **options)
         return AsyncKeyspace(await asyncio.to_thread(call))
@@ -274,14 +337,14 @@ class AsyncDatabase(AsyncKeyspace):
         """The directory, as it was given to ``open``."""
         return self._sync.path
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         self._check()
         return self
 
-    async def __aexit__(self, *error):
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def __del__(self, _warn=warnings.warn):
+    def __del__(self, _warn: Any = warnings.warn) -> None:
         sync = getattr(self, "_sync", None)
         if sync is not None and not sync.closed:
             _warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
@@ -292,7 +355,7 @@ class AsyncSnapshot(AsyncReader):
 
     _sync: Snapshot
 
-    def keyspace(self, which) -> AsyncSnapshot:
+    def keyspace(self, which: str | AsyncReader | Reader) -> AsyncSnapshot:
         """Another keyspace at the same moment, by name or as a handle."""
         which = which.sync if isinstance(which, AsyncReader) else which
         return AsyncSnapshot(self._sync.keyspace(which))
@@ -301,10 +364,10 @@ class AsyncSnapshot(AsyncReader):
         """Lets the moment go."""
         self._sync.close()
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *error):
+    async def __aexit__(self, *error: object) -> None:
         self.close()
 
 
@@ -313,22 +376,23 @@ class AsyncBatch:
 
     def __init__(self, sync: Batch):
         self._sync = sync
-        for name in ("put", "delete", "merge", "delete_range", "delete_prefix", "clear"):
-            setattr(self, name, getattr(sync, name))
+        self.put, self.delete, self.merge = sync.put, sync.delete, sync.merge
+        self.delete_range, self.delete_prefix = sync.delete_range, sync.delete_prefix
+        self.clear = sync.clear
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self._sync[key] = value
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: Buffer) -> None:
         del self._sync[key]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._sync)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return True
 
-    def keyspace(self, which) -> AsyncBatch:
+    def keyspace(self, which: str | AsyncReader | Reader) -> AsyncBatch:
         """The same batch, for writes into another keyspace, by name or as a handle."""
         which = which.sync if isinstance(which, AsyncReader) else which
         return AsyncBatch(self._sync.keyspace(which))
@@ -337,17 +401,17 @@ class AsyncBatch:
         """Writes everything as one."""
         await _commit(self._sync)
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind, error, traceback):
+    async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if kind is None:
             await self.commit()
         else:
             self._sync.__exit__(kind, error, traceback)
 
 
-async def _commit(batch):
+async def _commit(batch: Batch) -> None:
     done = _futures.begin_commit(batch)
     if type(done) is _Pending:
         await _finish(done)
@@ -365,16 +429,16 @@ class AsyncChanges:
         """The position behind the last change that was given or passed over."""
         return self._sync.position
 
-    def __aiter__(self):
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self):
-        change = await _next(self._stream)
+    async def __anext__(self) -> Change:
+        change: Change | None = await _next(self._stream)
         if change is None:
             raise StopAsyncIteration
         return change
 
 
-async def open(path, mode="c", **options) -> AsyncDatabase:
+async def open(path: str | os.PathLike[str], mode: Any = "c", **options: Any) -> AsyncDatabase:
     """Opens the database in the directory ``path``: see ``evendb.open``."""
     return AsyncDatabase(await asyncio.to_thread(functools.partial(_open, path, mode, **options)))

@@ -13,6 +13,7 @@
 //! No wake-up is lost: a wait leaves its callback and looks whether it was woken meanwhile, both
 //! under one lock. No lock is held while Python is called.
 
+use crate::border::call;
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use std::ptr;
@@ -112,13 +113,15 @@ fn carry(courier: &'static Courier) {
         }
         let mut came = Some(std::mem::take(&mut *list));
         drop(list);
-        let attached = Python::try_attach(|py| {
-            for callback in came.take().into_iter().flatten() {
-                // A loop that was closed meanwhile has nobody who waits.
-                drop(callback.bind(py).call0());
-            }
+        let attached = (!call::is_ending()).then(|| {
+            Python::try_attach(|py| {
+                for callback in came.take().into_iter().flatten() {
+                    // A loop that was closed meanwhile has nobody who waits.
+                    drop(call::call(callback.bind(py), ()));
+                }
+            })
         });
-        if attached.is_none() {
+        if attached.flatten().is_none() {
             // The interpreter has ended. Its objects cannot be let go any more.
             std::mem::forget(came);
             return;

@@ -229,6 +229,9 @@ impl Failure {
 #[cold]
 pub(crate) fn raised(py: Python<'_>, error: evendb::Error) -> PyErr {
     let failure = Failure::of_kind(error.kind());
+    if failure == Failure::Closed {
+        super::call::stop_if_left_over(py);
+    }
     let (mut file, mut offset, mut number) = (None, None, None);
     let mut source = error.source();
     while let Some(cause) = source {

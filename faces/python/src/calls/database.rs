@@ -28,7 +28,7 @@ impl Database {
         mode: String,
     ) -> PyResult<Bound<'_, Database>> {
         let keyspace = db.default_keyspace().clone();
-        let opening = Arc::new(Opening::new(db, path, mode));
+        let opening = Opening::new(db, path, mode);
         let made = Keyspace::parts(&opening, keyspace);
         Bound::new(py, made.add_subclass(Database { opening }))
     }

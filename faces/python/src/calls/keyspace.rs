@@ -8,6 +8,7 @@ use super::source::{At, Place};
 use super::transaction::Transaction;
 use super::writes::{Range, commit, durability_of, ttl_of};
 use crate::border::bytes::Input;
+use crate::border::call;
 use crate::border::error::{Failure, OrRaise};
 use crate::border::held::Held;
 use crate::opening::Opening;
@@ -362,7 +363,7 @@ impl Keyspace {
             let how = (durability, attempt >= 2);
             let keyspace = self.place.enter(py)?.clone();
             let transaction = Transaction::begin(py, self.opening(), keyspace, how)?;
-            let done = function.call1((&transaction,)).and_then(|answer| {
+            let done = call::call(function, (&transaction,)).and_then(|answer| {
                 match transaction.get().running.slot.is_used() {
                     true => Ok(answer),
                     false => transaction.get().commit(py).map(|()| answer),

@@ -1,16 +1,18 @@
 //! `Transaction`: reads and writes that take effect as one, or not at all.
 
 use super::reader::{Reader, given, missing, pairs_of};
-use super::records::not_pickled;
-use super::source::{At, Place, Running};
+use super::records::{iterator_over, not_pickled};
+use super::source::{At, Kind, Place, Running};
 use super::writes::{Range, TRANSACTION_USED, Write, keyspace_of, ttl_of};
 use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
 use crate::border::held::Held;
 use crate::border::slot::Slot;
+use crate::border::span::Span;
 use crate::opening::Opening;
 use evendb::{Durability, Savepoint};
 use evendb_base::fork;
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::sync::Arc;
@@ -191,6 +193,36 @@ impl Transaction {
             (None, _) => {}
         }
         Ok(given(py, found, default.get_item(0).ok()))
+    }
+
+    /// The first record (or the last one), which is removed. KeyError if there is none.
+    #[pyo3(signature = (last=false, *, prefix=None))]
+    fn popitem<'py>(
+        &self,
+        py: Python<'py>,
+        last: bool,
+        prefix: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let span = Span {
+            reverse: last,
+            limit: Some(1),
+            ..Span::of(prefix, None, None)?
+        };
+        let first = Bound::new(py, iterator_over(py, &self.place, &span, Kind::Items)?)?;
+        let Some(record) = first.as_any().try_iter()?.next().transpose()? else {
+            return Err(PyKeyError::new_err("popitem(): there is no record"));
+        };
+        self.add(py, Write::Delete(Input::of(&record.get_item(0)?, "key")?))?;
+        Ok(record)
+    }
+
+    /// Removes everything: one write.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.add(py, Write::DeleteRange(Range::of(None, None)?))
+    }
+
+    fn __ior__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.update(py, Some(other))
     }
 
     /// The value of `key`, which is set to `default` if there is none.

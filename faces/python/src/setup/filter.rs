@@ -5,6 +5,7 @@
 
 use super::merge::text_of;
 use crate::border::bytes::Input;
+use crate::border::call;
 use crate::opening::Opening;
 use evendb::{CompactionFilter, FilterDecision};
 use parking_lot::Mutex;
@@ -22,7 +23,7 @@ impl CompactionFilter for Function {
         let decided = Python::try_attach(|py| {
             let decide = || {
                 let arguments = (PyBytes::new(py, key), PyBytes::new(py, value));
-                let answer = self.function.bind(py).call1(arguments)?;
+                let answer = call::call(self.function.bind(py), arguments)?;
                 if answer.is_none() {
                     return Ok(FilterDecision::Keep);
                 }

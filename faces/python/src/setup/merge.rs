@@ -8,6 +8,7 @@
 //! The engine holds the function until the database is closed. A function that refers to its own
 //! database keeps it open, therefore, until it is closed by hand.
 
+use crate::border::call;
 use crate::border::error::OrRaise;
 use crate::opening::Opening;
 use evendb::{KeyspaceOptions, MergeError, MergeOperator};
@@ -32,12 +33,12 @@ impl MergeOperator for Function {
         operands: &[&[u8]],
     ) -> Result<Option<Vec<u8>>, MergeError> {
         let called = Python::try_attach(|py| {
-            let call = || {
+            let merge = || {
                 let key = PyBytes::new(py, key);
                 let existing = existing.map(|value| PyBytes::new(py, value));
                 let operands = operands.iter().map(|operand| PyBytes::new(py, operand));
                 let operands = PyList::new(py, operands)?;
-                let answer = self.full.bind(py).call1((key, existing, operands))?;
+                let answer = call::call(self.full.bind(py), (key, existing, operands))?;
                 if answer.is_none() {
                     return Ok(None);
                 }
@@ -45,7 +46,7 @@ impl MergeOperator for Function {
                     crate::border::bytes::Input::of(&answer, "the merge function's result")?;
                 Ok(Some(value.into_vec()))
             };
-            call().map_err(|error: PyErr| text_of(py, &error))
+            merge().map_err(|error: PyErr| text_of(py, &error))
         });
         match called {
             Some(Ok(value)) => Ok(value),
