@@ -2,6 +2,7 @@
 
 import enum
 import math
+import os
 import pickle
 import struct
 
@@ -225,6 +226,8 @@ def test_an_index_is_typed_at_run_time(tmp_path):
     assert list(index.items()) == [("b", 1), (2, (3,)), ("c", None)]
     assert index == {"b": 1, 2: (3,), "c": None} and index != {"b": 1}
     assert list(reversed(index)) == ["c", 2, "b"]
+    for directory in (tmp_path / "index", os.fsencode(tmp_path / "index")):
+        assert Index(directory) == index
 
 
 def test_a_newer_format_is_refused(tmp_path):

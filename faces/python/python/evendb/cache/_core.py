@@ -82,7 +82,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             raise ValueError(f"codec {codec!r}; known are 'json' and 'pickle'")
         if directory is None:
             directory = tempfile.mkdtemp(prefix="evendb-cache-")
-        self._directory = op.expandvars(op.expanduser(os.fspath(directory)))
+        self._directory = op.expandvars(op.expanduser(os.fsdecode(directory)))
         self._timeout = timeout
         self._codec = codec
         self._mode = mode
