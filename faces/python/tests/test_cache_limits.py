@@ -214,9 +214,7 @@ def test_a_change_of_policy_that_was_cut_off(tmp_path):
     with Cache(tmp_path / "cache") as cache:
         for key in "abc":
             cache[key] = KILO
-        with cache._transact() as unit:
-            cache._room.write_setting(unit, "indexed_policy", "")
-            unit.write_index.delete_prefix(b"p")
+        cache._room.write_settings({"indexed_policy": ""}, b"p")
         assert len(cache.check()) == 3
     with Cache(tmp_path / "cache") as cache:
         assert cache.check() == []

@@ -396,3 +396,29 @@ def test_an_index_memoizes(tmp_path):
     memoized = index.memoize("add")(function)
     assert memoized(1) == memoized(1) == 2 and len(calls) == 1
     assert list(index.values()) == [2]
+
+
+def test_a_cache_in_a_running_loop(cache):
+    """A sync method called in the running loop deadlocked: here, in a thread, in a second loop."""
+
+    async def main(number):
+        cache[number] = number
+        assert cache.incr("count") == number
+        with cache.transact():
+            cache[number] += 1
+        return await asyncio.to_thread(cache.get, number)
+
+    assert [asyncio.run(main(number)) for number in (1, 2)] == [2, 3]
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(asyncio.run(other()))) for _ in range(2)
+    ]
+
+    async def other():
+        return await asyncio.to_thread(cache.incr, "other", retry=True)
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [1, 2]

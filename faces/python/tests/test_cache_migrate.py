@@ -104,6 +104,8 @@ def test_a_fanout_with_rooms(tmp_path):
     rows = [plain(start + place, value) for place, value in enumerate("cab")]
     make_diskcache(old / "deque/jobs", rows, eviction_policy="none")
     make_diskcache(old / "index/names", [plain("z", 1), plain("a", 2)], eviction_policy="none")
+    with pytest.raises(ForeignDirectory, match="migrate"):
+        FanoutCache(old)
     report = migrate(old, tmp_path / "new")
     assert report.copied == 9 and report.settings["size_limit"] == 3000
     assert report.rooms == ["", "cache/inner/most", "deque/jobs", "index/names"]
@@ -145,14 +147,18 @@ def test_a_folder_of_a_json_disk(tmp_path):
 
 def test_an_old_folder_is_not_taken_for_an_empty_one(tmp_path):
     """After a change of the library an old folder could not be used: it is refused by its name."""
-    make_diskcache(tmp_path / "old", [plain("a", 1)])
+    rows = [plain("a", 1), ("b", 1, None, None, 2, "aa/bb/c.val", b"x" * 50_000)]
+    make_diskcache(tmp_path / "old", rows)
     with pytest.raises(ForeignDirectory, match="migrate"):
         Cache(tmp_path / "old")
-    assert os.listdir(tmp_path / "old") == ["cache.db"]
+    with pytest.raises(ForeignDirectory, match="migrate"):
+        Index(str(tmp_path / "old"))
+    assert sorted(os.listdir(tmp_path / "old")) == ["aa", "cache.db"]
     migrate(tmp_path / "old", tmp_path / "old")
     with Cache(tmp_path / "old") as cache:
-        assert cache["a"] == 1
-        assert cache.check(fix=True) == [] and (tmp_path / "old/cache.db").exists()
+        assert cache["a"] == 1 and cache["b"] == b"x" * 50_000
+        assert cache.check(fix=True) == []
+    assert (tmp_path / "old/cache.db").exists() and (tmp_path / "old/aa/bb/c.val").exists()
 
 
 def test_a_migration_can_be_done_again(tmp_path):

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pathlib
 import pickle
 import shutil
 import signal
@@ -104,7 +105,8 @@ def test_a_deque_whose_files_are_gone(tmp_path):
     cache = Cache(tmp_path / "cache", disk_files=True, eviction_policy="none")
     deque = Deque.fromcache(cache, [b"%d" % number * 40_000 for number in range(4)])
     for place in (0, 3):
-        os.remove(cache.read(500_000_000_000_000 + place).name)
+        with cache.read(500_000_000_000_000 + place) as file:
+            os.remove(file.name)
     assert [value[:1] for value in deque] == [b"1", b"2"]
     with pytest.raises(OSError, match="check"):
         deque.peekleft()
@@ -319,7 +321,7 @@ def test_values_as_files(tmp_path):
     with Cache(tmp_path / "cache", disk_files=True) as cache:
         cache["key"] = b"x" * 40_000
         with cache.read("key") as file:
-            assert open(file.name, "rb").read() == b"x" * 40_000
+            assert pathlib.Path(file.name).read_bytes() == b"x" * 40_000
         assert cache.volume() > 40_000
         with pytest.raises(KeyError):
             with cache.transact():
@@ -418,3 +420,45 @@ def test_a_cache_that_is_collected_inside_of_a_transaction(tmp_path):
     for name in ("cache", "other"):
         with evendb.open(tmp_path / name / "cache.evendb"):
             pass
+
+
+def test_a_folder_that_another_thread_removes(tmp_path, monkeypatch):
+    """Files were not found while others trimmed: a folder that goes meanwhile is made again."""
+    make, gone = os.makedirs, []
+
+    def makedirs(path, *args, **kwargs):
+        gone.append(path)
+        if len(gone) == 1:
+            raise FileNotFoundError(path)
+        make(path, *args, **kwargs)
+        if len(gone) == 2:
+            os.rmdir(path)
+
+    with Cache(tmp_path / "cache", disk_files=True) as cache:
+        monkeypatch.setattr(os, "makedirs", makedirs)
+        cache["key"] = b"x" * 40_000
+        assert len(gone) == 3 and cache["key"] == b"x" * 40_000
+        cache.delete("key")
+        assert os.listdir(tmp_path / "cache") == ["cache.evendb"]
+
+
+def test_a_room_that_is_made_inside_of_a_transaction(tmp_path):
+    """Settings are no part of a transaction: a new room has its policy, whatever becomes of it."""
+    with FanoutCache(tmp_path / "cache") as fanout:
+        with pytest.raises(KeyError):
+            with fanout.transact():
+                fanout.index("names")["a"] = 1
+                fanout.deque("jobs").append(1)
+                assert fanout.index("names")["a"] == 1
+                raise KeyError
+        index = fanout.index("names")
+        assert len(index) == 0 and index.cache.eviction_policy == "none"
+        with fanout.transact():
+            fanout.index("names")["a"] = 1
+            fanout.deque("more").append(fanout.index("names")["a"])
+            with pytest.raises(evendb.Error, match="inside of transact"):
+                index.cache.reset("eviction_policy", "least-recently-used")
+        assert index == {"a": 1} and list(fanout.deque("more")) == [1]
+        assert index.cache.check() == fanout.deque("more").cache.check() == []
+    with FanoutCache(tmp_path / "cache") as fanout:
+        assert fanout.index("names") == {"a": 1} and list(fanout.deque("jobs")) == []

@@ -1,6 +1,7 @@
 """Nothing is unpickled unless it was asked for by name; readers see whole values."""
 
 import os
+import pathlib
 import pickle
 import sqlite3
 import threading
@@ -258,3 +259,38 @@ def test_a_lock_is_gone_with_its_directory(tmp_path):
     with Cache(tmp_path / "cache") as new:
         assert new["key"] == 2
     assert isinstance(evendb.Locked("x"), evendb.Error) and sqlite3.sqlite_version
+
+
+def test_a_reader_beside_the_writer_moves_on(tmp_path):
+    """A reader sees the writer's last checkpoint, and `refresh` takes it to the newest one."""
+    with Cache(tmp_path / "cache") as writer:
+        writer["a"] = 1
+    with Cache(tmp_path / "cache", mode="beside") as reader:
+        other = Cache(tmp_path / "cache", mode="beside")
+        assert reader["a"] == 1 and list(reader) == ["a"]
+        with Cache(tmp_path / "cache") as writer:
+            writer["b"] = 2
+            writer.set("a", 3, expire=1000)
+        assert "b" not in reader and reader["a"] == 1
+        reader.refresh()
+        for cache in (reader, other):
+            assert cache["b"] == 2 and cache["a"] == 3 and len(cache) == 2
+            assert cache.get("a", expire_time=True)[1] is not None
+            assert cache.stats() == (0, 0) and cache.volume() > 0
+            for call in (cache.clear, cache.expire, cache.check, cache.pull):
+                with pytest.raises(evendb.ReadOnly):
+                    call()
+        other.close()
+
+
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
+    """The first example of docs/python-cache.md."""
+    places = [folder / "docs/python-cache.md" for folder in pathlib.Path(__file__).parents]
+    page = next(place for place in places if place.exists()).read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "example"}
+    exec(compile(code, "python-cache.md", "exec"), names)
+    with Cache("pages.cache") as cache:
+        assert "home" not in cache and cache.size_limit == 200_000_000
+        assert cache[names["area"].__cache_key__(2, 3)] == {"area": 6, "sides": (2, 3)}

@@ -2,6 +2,7 @@
 
 import enum
 import math
+import os
 import pickle
 import struct
 
@@ -44,10 +45,16 @@ REFUSED = [
 ]
 
 
-@pytest.fixture
-def cache(tmp_path):
-    with Cache(tmp_path / "cache") as cache:
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    with Cache(tmp_path_factory.mktemp("values") / "cache") as cache:
         yield cache
+
+
+@pytest.fixture
+def cache(opened):
+    opened.clear()
+    return opened
 
 
 def same(left, right):
@@ -219,6 +226,8 @@ def test_an_index_is_typed_at_run_time(tmp_path):
     assert list(index.items()) == [("b", 1), (2, (3,)), ("c", None)]
     assert index == {"b": 1, 2: (3,), "c": None} and index != {"b": 1}
     assert list(reversed(index)) == ["c", 2, "b"]
+    for directory in (tmp_path / "index", os.fsencode(tmp_path / "index")):
+        assert Index(directory) == index
 
 
 def test_a_newer_format_is_refused(tmp_path):

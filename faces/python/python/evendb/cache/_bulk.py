@@ -196,42 +196,37 @@ class BulkMethods:
         self.reset("tag_index", 0)
 
     def _store_setting(self, name, value):
-        room = self._room
-        if name == "eviction_policy":
-            self._change_policy(value)
-        with self._transact(retry=True) as unit:
-            room.write_setting(unit, name, value)
+        """Settings are no part of a transaction: they are stored at once."""
+        store = self._locked(retry=True)
+        try:
+            if name == "eviction_policy":
+                self._change_policy(store, value)
+            self._room.write_settings({name: value})
+        finally:
+            store.lock.release()
 
-    def _change_policy(self, policy):
+    def _change_policy(self, store, policy):
         """Makes the index of another policy, from the order of storing.
 
         The setting `indexed_policy` is empty meanwhile: after a crash the next opening begins anew.
         """
         room = self._room
-        store = self._locked(retry=True)
-        try:
-            if policy == room.policy and not room.policy_unfinished():
-                return
-            if store.mine():
-                raise evendb.Error("eviction_policy cannot be changed inside of transact()")
+        if policy == room.policy and not room.policy_unfinished():
+            return
+        if store.mine() and (room.meta[rec.COUNT] or room.name in store.units):
+            raise evendb.Error("eviction_policy cannot be changed inside of transact()")
+        if room.notes:
             room.take_notes()
-            with _store.single(room) as unit:
-                room.write_setting(unit, "indexed_policy", "")
-                for prefix in (rec.STAMP, rec.POLICY):
-                    unit.write_index.delete_prefix(prefix)
-            pairs, letter = [], POLICY_LETTERS[policy]
-            for index_key, data in room.index.items(prefix=rec.ORDER) if letter else ():
-                pairs.append((rec.row_of(index_key), data))
-                if len(pairs) == REBUILD_CHUNK:
-                    self._write_stamps(pairs, letter)
-                    pairs = []
-            self._write_stamps(pairs, letter)
-            room.set_policy(policy)
-            with _store.single(room) as unit:
-                room.write_setting(unit, "eviction_policy", policy)
-                room.write_setting(unit, "indexed_policy", policy)
-        finally:
-            store.lock.release()
+        room.write_settings({"indexed_policy": ""}, rec.STAMP, rec.POLICY)
+        pairs, letter = [], POLICY_LETTERS[policy]
+        for index_key, data in room.index.items(prefix=rec.ORDER) if letter else ():
+            pairs.append((rec.row_of(index_key), data))
+            if len(pairs) == REBUILD_CHUNK:
+                self._write_stamps(pairs, letter)
+                pairs = []
+        self._write_stamps(pairs, letter)
+        room.set_policy(policy)
+        room.write_settings({"eviction_policy": policy, "indexed_policy": policy})
 
     def _write_stamps(self, pairs, letter):
         room = self._room
@@ -304,13 +299,11 @@ class BulkMethods:
 
     def _check_files(self, files, tell, fix):
         root = self._root
-        for folder, _, names in os.walk(root, topdown=False):
+        for folder, names in _folders(root):
             inside = op.relpath(folder, root)
-            if inside.split(os.sep)[0] in (_store.DATABASE, _store.ROOMS):
-                continue
             for name in names:
                 relative = op.normpath(op.join(inside, name))
-                if relative not in files and not name.startswith("cache.db"):
+                if relative not in files:
                     tell(f"the file {relative} belongs to no entry", UnknownFileWarning)
                     if fix:
                         os.remove(op.join(root, relative))
@@ -318,3 +311,19 @@ class BulkMethods:
                 tell(f"the folder {inside} is empty", EmptyDirWarning)
                 if fix:
                     os.rmdir(folder)
+
+
+def _folders(root):
+    """(folder, names of files), the inner folders first, of what is the cache's own.
+
+    Not the database, not rooms, and no folder of diskcache, which `migrate` may have left here.
+    """
+    found = []
+    for folder, inner, names in os.walk(root):
+        if "cache.db" in names:
+            inner.clear()
+            continue
+        if folder == root:
+            inner[:] = [name for name in inner if name not in (_store.DATABASE, _store.ROOMS)]
+        found.append((folder, names))
+    return reversed(found)

@@ -82,7 +82,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             raise ValueError(f"codec {codec!r}; known are 'json' and 'pickle'")
         if directory is None:
             directory = tempfile.mkdtemp(prefix="evendb-cache-")
-        self._directory = op.expandvars(op.expanduser(os.fspath(directory)))
+        self._directory = op.expandvars(op.expanduser(os.fsdecode(directory)))
         self._timeout = timeout
         self._codec = codec
         self._mode = mode
@@ -107,9 +107,9 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
                     error.errno,
                     f"the cache directory {self._directory!r} does not exist and could not be made",
                 ) from None
-        if op.exists(op.join(self._directory, "cache.db")) and not op.exists(
-            op.join(self._directory, _store.DATABASE)
-        ):
+        theirs = (op.join(self._directory, *parts) for parts in (("cache.db",), ("000", "cache.db")))
+        ours = op.join(self._directory, _store.DATABASE)
+        if not op.exists(ours) and any(map(op.exists, theirs)):
             raise ForeignDirectory(
                 f"{self._directory!r} holds a cache of diskcache; "
                 "evendb.cache.migrate(directory, target) copies it (the target may be the same)"

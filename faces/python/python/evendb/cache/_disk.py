@@ -199,10 +199,9 @@ class Disk:
 
     def _write(self, path, chunks):
         for attempt in range(10):
-            with contextlib.suppress(FileExistsError):
-                os.makedirs(op.dirname(path))
             try:
-                # The folder may be gone again: another thread removes folders that are empty.
+                # Each folder may be gone again: another thread removes folders that are empty.
+                os.makedirs(op.dirname(path), exist_ok=True)
                 file = open(path, "xb")
             except FileNotFoundError:
                 if attempt == 9:

@@ -32,7 +32,7 @@ class FanoutCache(MemoMethods):
                  mode="c", **settings):
         if directory is None:
             directory = tempfile.mkdtemp(prefix="evendb-cache-")
-        self._directory = op.expandvars(op.expanduser(os.fspath(directory)))
+        self._directory = op.expandvars(op.expanduser(os.fsdecode(directory)))
         self._count = shards
         self._how = {"codec": codec, "mode": mode}
         self._disk_class = disk

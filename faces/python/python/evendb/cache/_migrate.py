@@ -224,8 +224,8 @@ def migrate(directory, target, *, codec="json", disk=Disk):
     `target` may be the same directory. `codec="pickle"` unpickles rows that need it: only for a
     directory that nobody else could write. `disk=JSONDisk` if the directory was written by that.
     """
-    directory = op.expandvars(op.expanduser(os.fspath(directory)))
-    target = op.expandvars(op.expanduser(os.fspath(target)))
+    directory = op.expandvars(op.expanduser(os.fsdecode(directory)))
+    target = op.expandvars(op.expanduser(os.fsdecode(target)))
     sources = _sources(directory)
     if not sources:
         raise FileNotFoundError(f"{directory!r} holds no cache of diskcache (cache.db)")

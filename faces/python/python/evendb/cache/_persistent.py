@@ -11,6 +11,7 @@ Not here: fast access to the middle of a Deque, which walks over keys, as diskca
 """
 
 import operator
+import os
 from collections import OrderedDict
 from collections.abc import MutableMapping, Sequence
 from contextlib import contextmanager
@@ -252,7 +253,7 @@ class Index(MutableMapping):
     def __init__(self, *args, **kwargs):
         """`Index(directory, mapping_or_pairs, **items)`; all may be left out."""
         directory = None
-        if args and (args[0] is None or isinstance(args[0], (str, bytes))):
+        if args and (args[0] is None or isinstance(args[0], (str, bytes, os.PathLike))):
             directory, *args = args
         self._cache = Cache(directory, eviction_policy="none", codec=self.codec)
         self.update(*args, **kwargs)

@@ -301,10 +301,15 @@ class Room:
         """Whether a change of the policy was cut off by a crash."""
         return self.settings.get("indexed_policy", self.policy) != self.policy
 
-    def write_setting(self, unit, name, value):
-        """Stores a setting with the unit's other writes."""
-        unit.write_index.put(rec.SETTING + name.encode("utf-8"), json.dumps(value).encode("utf-8"))
-        self.settings[name] = value
+    def write_settings(self, settings, *removed):
+        """Stores settings, and removes prefixes of the index, at once: beside any transaction."""
+        with self.store.db.batch() as batch:
+            index = batch.keyspace(self.names[1])
+            for prefix in removed:
+                index.delete_prefix(prefix)
+            for name, value in settings.items():
+                index.put(rec.SETTING + name.encode("utf-8"), json.dumps(value).encode("utf-8"))
+        self.settings.update(settings)
 
     @staticmethod
     def first_expiry(index):
