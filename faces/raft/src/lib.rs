@@ -38,3 +38,8 @@ pub mod state;
 pub mod store;
 
 pub use evendb::{Error, ErrorKind, Result};
+
+/// The page's program compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/raft.md")]
+struct Page;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! keyspace `entries`   index, u64 big-endian -> entry
-//! keyspace `marks`     "vote", "committed" -> bytes;  "purged" -> index, u64 little-endian, and log id
+//! keyspace `marks`     "vote", "committed" -> bytes;  "purged" -> index, u64 little-endian, and
+//! log id
 //!
 //!   purged for readers          what the state holds durably           last
 //!          |                                  |                          |
@@ -19,8 +20,8 @@
 //! deletion in one batch with the mark "purged".
 //!
 //! A purge may pass the end of the log, after a snapshot was taken from a leader. Entries that are
-//! appended behind such a gap would be worthless if the snapshot were lost. So an append waits until
-//! the state holds what the gap stands for.
+//! appended behind such a gap would be worthless if the snapshot were lost. So an append waits
+//! until the state holds what the gap stands for.
 //!
 //! Invariants: what is stored between the mark "purged" and the last entry has no gap; a write
 //! happens after all writes whose calls came before, because a commit's place is fixed at its first
@@ -214,7 +215,8 @@ impl Log {
         };
         // A commit that waits for room has not happened yet.
         let stored = self.entries.try_get(key(last))?;
-        let is_stored = matches!(&stored, Ok(Some(value)) if Some(&**value) == entries.last().map(|(_, entry)| &entry[..]));
+        let is_stored = matches!(&stored, Ok(Some(value)) if Some(&**value) ==
+        entries.last().map(|(_, entry)| &entry[..]));
         if is_stored {
             return Ok(appended);
         }

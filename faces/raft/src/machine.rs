@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! Command::Batch         writes
-//! Command::Transaction   conditions -> all hold: `then`, else: `otherwise`; and reads of the result
+//! Command::Transaction   conditions -> all hold: `then`, else: `otherwise`; and reads of the
+//! result
 //! ```
 //! A command is one entry of the log, so all of it happens at one moment on every node. Reads of a
 //! command see its writes. A command that names a keyspace that nobody declared is answered
 //! ([`Answer::UnknownKeyspace`]) and does nothing.
 //!
-//! Not here: merges and times to live. Operators are code, which may differ between nodes, and nodes
-//! have different clocks.
+//! Not here: merges and times to live. Operators are code, which may differ between nodes, and
+//! nodes have different clocks.
 
 use crate::openraft09::Machine;
 use crate::state::effects::{Effects, Write};

@@ -7,10 +7,10 @@
 //!
 //!   purge: log hides --> checkpoint of the state --> log deletes
 //! ```
-//! Invariants: the log is never deleted past what a checkpoint of the state holds, so after any crash
-//! the state and the log together have everything. No snapshot on the shelf is ahead of what a
-//! checkpoint of the state holds: openraft begins with the state, and takes what a snapshot has for
-//! applied.
+//! Invariants: the log is never deleted past what a checkpoint of the state holds, so after any
+//! crash the state and the log together have everything. No snapshot on the shelf is ahead of what
+//! a checkpoint of the state holds: openraft begins with the state, and takes what a snapshot has
+//! for applied.
 //!
 //! Thread safety: any thread. Not here: types of a consensus library (`openraft09`).
 

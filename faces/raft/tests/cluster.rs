@@ -5,8 +5,9 @@
 //!
 //! A seed decides on faults, delays, clients and elections. `EVENDB_RAFT_SEEDS` sets the number of
 //! seeds (default 10), `EVENDB_RAFT_SEED` the first one, `EVENDB_HISTORY_OUT` a folder for the
-//! histories. openraft's loops choose at random between messages that are there; for an exact replay
-//! build with `RUSTFLAGS="--cfg tokio_unstable"`, which has that choice follow the seed, too.
+//! histories. openraft's loops choose at random between messages that are there; for an exact
+//! replay build with `RUSTFLAGS="--cfg tokio_unstable"`, which has that choice follow the seed,
+//! too.
 
 mod common;
 
@@ -45,7 +46,8 @@ openraft::declare_raft_types!(
 );
 
 thread_local! {
-    static ELECTIONS: RefCell<rand::rngs::StdRng> = RefCell::new(rand::rngs::StdRng::seed_from_u64(0));
+    static ELECTIONS: RefCell<rand::rngs::StdRng> =
+    RefCell::new(rand::rngs::StdRng::seed_from_u64(0));
 }
 
 /// tokio, with random numbers of a seed.

@@ -1,8 +1,9 @@
 //! Crashes at every operation that writes: of appends, votes, purges, truncations, applying,
-//! checkpoints, snapshots and installs, on the engine's simulated disk. Whatever a crash leaves, the
-//! node opens; its log is what some prefix of the writes made, no shorter than what was told to be
-//! durable; its state is what the entries up to its applied index make; the log is nowhere purged
-//! past that, and no snapshot is ahead of it; and the log leads the state to what had been applied.
+//! checkpoints, snapshots and installs, on the engine's simulated disk. Whatever a crash leaves,
+//! the node opens; its log is what some prefix of the writes made, no shorter than what was told to
+//! be durable; its state is what the entries up to its applied index make; the log is nowhere
+//! purged past that, and no snapshot is ahead of it; and the log leads the state to what had been
+//! applied.
 //!
 //! Everything replays from seed and operation in the message. `EVENDB_RAFT_CRASHES` sets the number
 //! of crashes (default 400, each looked at in two ways), `EVENDB_RAFT_SEED` the first seed.
@@ -10,7 +11,7 @@
 mod common;
 
 use common::{Content, Rng, command, content_of, number_from_env, run, scramble};
-use evendb::vfs::{CrashMode, SimVfs};
+use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{Advanced, Options, Result};
 use evendb_raft::log::{Appended, Mark};
 use evendb_raft::machine;
@@ -492,4 +493,45 @@ fn no_crash_loses_what_was_acknowledged() {
         }
         seed += 1;
     }
+}
+
+/// Runs a workload on a disk that fails from some operation on, and looks at what is left.
+fn fail_at(seed: u64, at: u64, on: FaultOn, kind: FaultKind) -> bool {
+    let vfs = SimVfs::new(seed);
+    let path_contains = None;
+    vfs.inject(Fault {
+        at,
+        on,
+        kind,
+        sticky: true,
+        path_contains,
+    });
+    let mut node = Node::new(seed);
+    let outcome = wait(node.steps(&vfs));
+    node.open_appends.clear();
+    node.store = None;
+    for mode in [CrashMode::Process, CrashMode::PowerLossNothing] {
+        let machine = vfs.crash(mode);
+        let verified = wait(verify(&node, &machine));
+        verified.unwrap_or_else(|what| panic!("seed {seed} {on:?} {kind:?} {at} {mode:?}: {what}"));
+    }
+    outcome.is_err()
+}
+
+/// Full disks and failed syncs stop a node with an error. With room again, or on another disk, it
+/// opens and has everything that it acknowledged.
+#[test]
+fn no_failing_disk_loses_what_was_acknowledged() {
+    let faults = [
+        (FaultOn::Room, FaultKind::NoSpace),
+        (FaultOn::Change, FaultKind::Eio),
+        (FaultOn::Sync, FaultKind::SyncFailsThenClean),
+        (FaultOn::Sync, FaultKind::SyncFullThenClean),
+    ];
+    let mut failed = 0;
+    for number in 0..number_from_env("EVENDB_RAFT_CRASHES", 400) / 4 {
+        let (on, kind) = faults[(number % 4) as usize];
+        failed += u64::from(fail_at(100 + number, scramble(number) % 900, on, kind));
+    }
+    assert!(failed > 20, "{failed}");
 }

@@ -1,6 +1,6 @@
-//! Three processes with the server of the example `serve` on loopback; clients write, swap and read, and the leader
-//! is killed by signal 9 again and again, and started again. The history must be linearizable with
-//! reads of everything at the end: so nothing that was acknowledged is lost.
+//! Three processes with the server of the example `serve` on loopback; clients write, swap and
+//! read, and the leader is killed by signal 9 again and again, and started again. The history must
+//! be linearizable with reads of everything at the end: so nothing that was acknowledged is lost.
 //!
 //! `EVENDB_RAFT_KILLS` sets the number of kills (default 3; the campaign has 200), and
 //! `EVENDB_HISTORY_OUT` a folder for the history.

@@ -1,5 +1,6 @@
-//! The state: a moment is what the entries up to its applied index make, whatever goes on beside it;
-//! the feed of changes gives every effect once, and never a silent gap; times to live are refused.
+//! The state: a moment is what the entries up to its applied index make, whatever goes on beside
+//! it; the feed of changes gives every effect once, and never a silent gap; times to live are
+//! refused.
 
 mod common;
 
@@ -317,6 +318,47 @@ fn entries_that_are_purged_before_a_checkpoint_reach_no_table() {
     // The last 500 entries or so are there at a checkpoint; the others are not.
     assert!(kept >= ENTRIES * BYTES);
     assert!(purged < ENTRIES * BYTES / 3, "{purged} bytes");
+}
+
+#[test]
+fn a_checkpoint_writes_only_the_entries_that_are_left() {
+    let dir = tempfile::tempdir().expect("is made");
+    let store = open(dir.path(), config());
+    wait(async {
+        for first in (1..=5000u64).step_by(100) {
+            let entries = (first..first + 100)
+                .map(|index| (index, vec![1; 400]))
+                .collect();
+            store
+                .log
+                .append(entries)
+                .await
+                .expect("is appended")
+                .await
+                .expect("is durable");
+        }
+        let mut effects = store.state.effects();
+        effects
+            .applied(5000, Vec::new(), None)
+            .await
+            .expect("is applied");
+        effects.finish().await.expect("is applied");
+        store.checkpoint().await.expect("is made");
+        let purged = store
+            .purge(Mark {
+                index: 4990,
+                id: Vec::new(),
+            })
+            .await;
+        assert!(purged.expect("is purged"));
+    });
+    let before = store.log.db().stats().bytes_written.log;
+    store.log.db().flush().expect("is written");
+    let stats = store.log.db().stats();
+    assert_eq!(stats.bytes_written.sstable, 0);
+    let written = stats.bytes_written.log - before;
+    // Ten entries of 400 bytes, and what is around them; of two million bytes.
+    assert!((4000..12_000).contains(&written), "{written} bytes");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! [`SnapshotFile`]: a snapshot's file as openraft streams it, in chunks at any offset.
 //!
-//! Reads and writes are made by threads for blocking work, up to 256 KiB each. One is under way at a
-//! time; what it reads at a position that is left meanwhile is dropped. Memory: one such piece.
+//! Reads and writes are made by threads for blocking work, up to 256 KiB each. One is under way at
+//! a time; what it reads at a position that is left meanwhile is dropped. Memory: one such piece.
 //!
 //! Thread safety: the owner's alone. Not here: what the bytes mean ([`crate::snapshot`]).
 

@@ -2,12 +2,12 @@
 //!
 //! **A leader that comes back.** openraft 0.9 has a leader that was restarted go on leading, in its
 //! old term, if its stored vote says that a quorum had granted it. It then takes reads for
-//! linearizable once everything up to the committed index that it *stored* is applied. That index is
-//! written without a sync of its own, and the state has lost its last seconds: a read would find what
-//! later acknowledged writes have replaced. So a vote is read as one that is not granted yet. The
-//! node leads again only when it is elected, in a new term, whose first entry comes behind all
-//! acknowledged ones; reads wait for that entry. This costs an election after a restart, and saves a
-//! sync for each commit. It is safe: a vote that is not granted promises the same, to vote for
+//! linearizable once everything up to the committed index that it *stored* is applied. That index
+//! is written without a sync of its own, and the state has lost its last seconds: a read would find
+//! what later acknowledged writes have replaced. So a vote is read as one that is not granted yet.
+//! The node leads again only when it is elected, in a new term, whose first entry comes behind all
+//! acknowledged ones; reads wait for that entry. This costs an election after a restart, and saves
+//! a sync for each commit. It is safe: a vote that is not granted promises the same, to vote for
 //! nobody lower; only its candidate may act on the difference, and does not.
 
 use super::{Types, any, decode, encode, place, unreadable};

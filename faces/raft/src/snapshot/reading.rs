@@ -85,7 +85,7 @@ impl Reader {
         Error::new(ErrorKind::Corruption, message)
     }
 
-    /// Reads the next bytes, of which the caller knows that the file may have them.
+    /// Reads the next bytes, if the file has them.
     fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
         if self.len - self.offset < len {
             return Err(self.damaged("it ends too early"));
@@ -140,7 +140,7 @@ impl Reader {
         Ok((kind, body))
     }
 
-    /// The next piece; `None` at the end, of which then is known that everything came.
+    /// The next piece; `None` at the end; then everything has come.
     ///
     /// # Errors
     /// `Corruption` with file and offset, `Unsupported`, `Io`.

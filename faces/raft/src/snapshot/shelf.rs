@@ -1,8 +1,9 @@
 //! The directory of snapshots: at most one whole file counts, the one of the highest index.
 //!
 //! ```text
-//! new_part --> 3.part --write, sync--> keep --rename, sync of the directory--> 00...42-8316.snapshot
-//!                                                        then older files are removed
+//! new_part --> 3.part --write, sync--> keep --rename, sync of the directory-->
+//! 00...42-8316.snapshot                                                        then older files
+//! are removed
 //! ```
 //! A name has the index and the salt, so a snapshot has the same name on every node, and no other
 //! one has it. Open handles of a removed file go on. Opening removes parts, and files that do not
@@ -150,8 +151,8 @@ impl Shelf {
         file.path().parent() == Some(&self.dir) && self.vfs.exists(file.path()).unwrap_or(false)
     }
 
-    /// Makes a written file the snapshot that counts, durably, and removes the one before. A file of
-    /// elsewhere is copied. Blocks.
+    /// Makes a written file the snapshot that counts, durably, and removes the one before. A file
+    /// of elsewhere is copied. Blocks.
     ///
     /// # Errors
     /// `Corruption` if it does not begin as a snapshot, `Io`, `NoSpace`.

@@ -1,12 +1,12 @@
 //! Whether a history of reads and writes of single keys is linearizable, by the search of Wing and
 //! Gong with Lowe's memory of states; each key by itself, which is enough for single keys.
 //!
-//! A write whose answer never came may have happened at any time after its begin, or never. Versions
-//! differ, so somebody who found its version tells that it happened before; if nobody did, the
-//! history is linearizable without it exactly if it is with it. So [`settled`] gives such writes an
-//! end or leaves them out, and the search has no choice there. A read whose answer never came is
-//! left out by the recorder. [`keep`] writes the history for `scripts/linearizability`, another
-//! checker by other authors.
+//! A write whose answer never came may have happened at any time after its begin, or never.
+//! Versions differ, so somebody who found its version tells that it happened before; if nobody did,
+//! the history is linearizable without it exactly if it is with it. So [`settled`] gives such
+//! writes an end or leaves them out, and the search has no choice there. A read whose answer never
+//! came is left out by the recorder. [`keep`] writes the history for `scripts/linearizability`,
+//! another checker by other authors.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
