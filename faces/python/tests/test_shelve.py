@@ -245,8 +245,11 @@ while True:
 
 @pytest.mark.parametrize("module", ["shelve", "dbm"])
 def test_56_a_writer_is_killed_in_the_middle(file, module):
-    """Each record of which the writer has said that it is written is there, and is whole."""
+    """Each record of which the writer has said that it is written is there, and is whole. A store
+    is killed twenty times, and another one is begun, so that reading all of it stays short."""
+    folder = file.parent
     for turn in range(KILLS):
+        file = folder / f"store-{turn // 20}"
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file), module],
                                   stdout=subprocess.PIPE, text=True)
         for _ in range(1 + turn * 7 % 60):

@@ -96,8 +96,9 @@ impl Table {
         self.file.will_need(self.offset + first.start, len);
     }
 
-    /// Keys that cut the table's data into parts of about `bytes`; ascending. Each part begins with
-    /// a block. The last part may have fewer bytes, and a part with a long block may have more.
+    /// Keys that cut the table's data into parts of about `bytes`; ascending, behind its first key
+    /// and not behind its last one, whose versions may fill several blocks. Each part begins with a
+    /// block. The last part may have fewer bytes, and a part with a long block may have more.
     pub fn cuts(&self, bytes: u64) -> Vec<Vec<u8>> {
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         let mut begin = 0;
@@ -107,6 +108,9 @@ impl Table {
                 continue;
             }
             let cut = self.cut_before(ordinal);
+            if *cut > *self.meta().max_key {
+                break;
+            }
             if cuts.last().is_none_or(|last| *last < cut) {
                 cuts.push(cut);
                 begin = place.start;
