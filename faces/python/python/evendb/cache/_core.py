@@ -116,6 +116,9 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             )
 
     def _open(self):
+        store = self._store
+        if store is not _CLOSED:
+            return store
         with _store.locks.opening:
             if self._store is not _CLOSED:
                 return self._store
