@@ -127,10 +127,11 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
                 room = store.room(self._room_name)
                 room.follow(self)
             except BaseException:
-                store.release()
+                _store.abandon(store)
                 raise
             self._room = room
             self._noting = room.noting and not store.read_only
+            self._quick = not (self._noting or self.statistics)
             self._read = room.values.get
             self._store = store
             return store
