@@ -6,11 +6,11 @@
 //! ```
 //! A closed database holds nothing, whatever objects of Python are still there: its memory, its
 //! mapping and its files go when it is closed, not when the last name of it goes. So each object
-//! keeps the engine's handles in a [`Gated`] or a [`Slot`](crate::border::slot::Slot), and the
-//! opening knows all of them, weakly.
+//! keeps the engine's handles in a [`Gated`] or in a slot, and the opening knows all of them,
+//! weakly.
 //!
-//! Why no call uses a handle that was let go: a call counts itself as inside before it looks whether
-//! the database is closed, and `close` marks it as closed before it looks whether anybody is inside
+//! Why no call uses a handle that was let go: a call counts itself as inside before it looks
+//! whether the database is closed, and `close` marks it as closed before it looks whether anybody is inside
 //! (both SeqCst): one of them sees the other. A call that is inside is never waited for with the
 //! interpreter's lock. If it stays inside for seconds (a merge function of Python that closes its
 //! own database), the handles are not let go here but with their objects.

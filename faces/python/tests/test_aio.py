@@ -279,3 +279,26 @@ def test_a_fork_within_a_loop(script, path):
         path,
     )
     assert outcome.returncode == 0, outcome.stderr
+
+
+# trouble-python 23: the thread for wake-ups is the parent's alone
+def test_a_child_of_a_closed_parent_has_wake_ups_of_its_own(script, path):
+    outcome = script(
+        """
+        import asyncio, evendb.aio, os, signal, sys
+        async def work(key):
+            async with await evendb.aio.open(sys.argv[1], durability="sync") as db:
+                await asyncio.gather(*[db.put(key + b"%d" % n, b"v") for n in range(50)])
+        asyncio.run(work(b"parent"))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            asyncio.run(work(b"child"))
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        with evendb.open(sys.argv[1]) as db:
+            assert len(db) == 100
+        """,
+        path,
+    )
+    assert outcome.returncode == 0, outcome.stderr

@@ -451,3 +451,54 @@ def test_a_broken_table_is_corruption_and_not_the_end(path):
         with pytest.raises(evendb.Corruption):
             next(it)
     assert not evendb.verify(path)["sound"]
+
+
+# trouble-python 31
+def test_a_kept_traceback_keeps_the_database_and_the_error_says_so(path):
+    def fails():
+        db = evendb.open(path)
+        db[b"k"] = b"v"
+        raise LookupError
+
+    try:
+        fails()
+    except LookupError as error:
+        kept = error
+    with pytest.raises(evendb.Locked, match="in this process"):
+        evendb.open(path)
+    kept.__traceback__ = None
+    gc.collect()
+    with evendb.open(path) as db:
+        assert db[b"k"] == b"v"
+
+
+# trouble-python 29
+def test_threads_share_one_transaction_and_one_feed(db):
+    feed, tx = db.changes(timeout=0.2), db.transaction()
+    seen, wrong = [], []
+
+    def write(number):
+        try:
+            for step in range(200):
+                tx[b"%d/%d" % (number, step)] = b"v"
+                assert tx[b"%d/%d" % (number, step)] == b"v"
+                list(tx.items(prefix=b"%d/" % number, limit=3))
+                db[b"d%d/%d" % (number, step)] = b"v"
+        except BaseException as error:
+            wrong.append(error)
+
+    def follow():
+        try:
+            seen.extend(change.position for change in feed)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    threads += [threading.Thread(target=follow) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    seen.extend(change.position for change in feed)
+    assert wrong == []
+    assert len(seen) == len(set(seen)) == 800
+    tx.commit()
+    assert len(db) == 1_600

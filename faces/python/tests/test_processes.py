@@ -73,7 +73,8 @@ CHILD = """
                 lambda: batch.put(b"k", b""), lambda: batch.commit(), lambda: next(it),
                 lambda: next(feed), lambda: evendb.open(path), lambda: evendb.open(path + "2"),
                 lambda: db.stats(), lambda: db.keyspaces(), lambda: db.snapshot(),
-                lambda: db.transact(lambda tx: None), lambda: db.flush(), lambda: db.arrow().__arrow_c_stream__(),
+                lambda: db.transact(lambda tx: None), lambda: db.flush(),
+                lambda: db.arrow().__arrow_c_stream__(),
                 lambda: db.multi_get([b"k"]), lambda: db.pop(b"k"), lambda: db.update({b"k": b""})]
         for number, use in enumerate(uses):
             try:
@@ -122,7 +123,8 @@ def test_forks_beside_busy_threads_do_not_hang(script, path):
         child = os.fork()
         if child == 0:
             signal.alarm(20)
-            for use in [lambda: db.put(b"k", b""), lambda: tx.get(b"k"), lambda: batch.put(b"k", b""),
+            for use in [lambda: db.put(b"k", b""), lambda: tx.get(b"k"),
+                        lambda: batch.put(b"k", b""),
                         lambda: next(it), lambda: evendb.open(path + "2")]:
                 try:
                     use()
@@ -274,7 +276,8 @@ def test_a_path_that_cannot_be_a_database(tmp_path):
         "[list(db.items()) for _ in range(10**6)]",
         "[len(db) for _ in range(10**6)]",
         "db.ingest((b'%09d' % n, b'v' * 100) for n in range(10**9))",
-        "db.transact(lambda tx: db.put(b'k', tx.get(b'k', b'')) or tx.put(b'k', b''), retries=10**6)",
+        "db.transact(lambda tx: db.put(b'k', tx.get(b'k', b'')) or tx.put(b'k', b''),"
+        " retries=10**6)",
     ],
 )
 def test_ctrl_c_ends_a_long_call(script, path, wait):
@@ -304,7 +307,8 @@ def test_a_second_interpreter_and_a_second_import(script, path):
     import _xxsubinterpreters as interpreters
     for _ in range(2):
         try:
-            interpreters.run_string(interpreters.create(), "import sys; sys.path[:] = " + repr(sys.path) + "; import evendb")
+            code = "import sys; sys.path[:] = " + repr(sys.path) + "; import evendb"
+            interpreters.run_string(interpreters.create(), code)
         except interpreters.RunFailedError as error:
             assert "ImportError" in str(error), error
             print("refused")

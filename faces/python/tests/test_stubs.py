@@ -19,12 +19,9 @@ def checked(*command):
         capture_output=True,
         text=True,
         timeout=300,
-        cwd=package,
-        env={
-            "PYTHONPATH": str(package),
-            "MYPYPATH": "" if installed else str(package),
-            "PATH": "/usr/bin:/bin",
-        },
+        cwd=pathlib.Path(sys.prefix) if installed else package,
+        env={"PATH": "/usr/bin:/bin"}
+        | ({} if installed else {"PYTHONPATH": str(package), "MYPYPATH": str(package)}),
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
@@ -44,3 +41,18 @@ def test_mypy_takes_a_sample(tmp_path):
 
 def test_the_package_says_that_it_is_typed():
     assert (pathlib.Path(evendb.__file__).parent / "py.typed").exists()
+
+
+def test_pyright_takes_the_package_and_a_sample():
+    pytest.importorskip("pyright")
+    package = pathlib.Path(evendb.__file__).parent
+    outcome = subprocess.run(
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(SAMPLE), str(package)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=package.parent,
+    )
+    if "0 errors" not in outcome.stdout and "error:" not in outcome.stdout:
+        pytest.skip("pyright finds no Node: " + outcome.stderr[-200:])
+    assert outcome.returncode == 0, outcome.stdout

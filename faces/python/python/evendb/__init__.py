@@ -13,15 +13,17 @@ One process at a time writes to a database; any number of its threads may. Other
 beside it (``mode="beside"``). Nothing is pickled.
 """
 
-from collections.abc import Mapping, MutableMapping
+import collections.abc
+from typing import Any as _Any
 
 from ._evendb import *  # noqa: F403
 from ._evendb import Keyspace, Reader, Transaction
 from ._evendb import __version__ as __version__
 
-Mapping.register(Reader)
-MutableMapping.register(Keyspace)
-MutableMapping.register(Transaction)
+_abc: _Any = collections.abc
+_abc.Mapping.register(Reader)
+_abc.MutableMapping.register(Keyspace)
+_abc.MutableMapping.register(Transaction)
 
 __all__ = [
     "AlreadyExists",

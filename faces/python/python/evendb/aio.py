@@ -29,7 +29,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from . import Batch, Change, Changes, Database, Keyspace, Reader, Snapshot, Transaction, _evendb
+from . import Batch, Change, Changes, Reader, Transaction, _evendb
 from . import open as _open
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class AsyncReader:
     """A mapping of bytes to bytes that is read: of a keyspace or a snapshot."""
 
     def __init__(self, sync: Reader):
-        self._sync = sync
+        self._sync: Any = sync
 
     @property
     def sync(self) -> Any:
@@ -140,7 +140,8 @@ class AsyncReader:
     @property
     def name(self) -> str:
         """The name of the keyspace."""
-        return self._sync.name
+        name: str = self._sync.name
+        return name
 
     def __repr__(self) -> str:
         return f"<evendb.aio {self._sync!r}>"
@@ -227,8 +228,6 @@ class AsyncKeyspace(AsyncReader):
     """A keyspace, for a task. Calls return when the write has taken effect at the level of
     durability that was asked for."""
 
-    _sync: Keyspace
-
     async def put(
         self, key: Buffer, value: Buffer, *, ttl: float | None = None, durability: Any = None
     ) -> None:
@@ -251,20 +250,23 @@ class AsyncKeyspace(AsyncReader):
     ) -> None:
         """Sets many values, of a mapping or of pairs, as one batch."""
         batch = self._sync.batch(durability=durability)
-        for key, value in other.items() if isinstance(other, Mapping) else other:
+        pairs: Any = other.items() if isinstance(other, Mapping) else other
+        for key, value in pairs:
             batch[key] = value
         await _commit(batch)
 
     async def add(self, key: Buffer, value: Buffer) -> bool:
         """Sets the value of ``key`` if it has none; returns whether it did."""
-        return await asyncio.to_thread(self._sync.add, key, value)
+        added: bool = await asyncio.to_thread(self._sync.add, key, value)
+        return added
 
     async def setdefault(self, key: Buffer, default: Buffer) -> bytes:
         """The value of ``key``, which is set to ``default`` if there is none."""
         found = await self.get(key)
         if found is not None:
             return found
-        return await asyncio.to_thread(self._sync.setdefault, key, default)
+        value: bytes = await asyncio.to_thread(self._sync.setdefault, key, default)
+        return value
 
     async def pop(self, key: Buffer, *default: Any) -> Any:
         """The value of ``key``, which is removed; ``default``, or KeyError, if there is none."""
@@ -279,10 +281,9 @@ class AsyncKeyspace(AsyncReader):
     ) -> _T:
         """Runs ``function`` with a transaction in a thread of the executor, and commits it; after
         a conflict again. It is a plain function: reads of a transaction block."""
-        transact = self._sync.transact
-        return await asyncio.to_thread(
-            lambda: transact(function, retries=retries, durability=durability)
-        )
+        transact = functools.partial(self._sync.transact, retries=retries, durability=durability)
+        answer: _T = await asyncio.to_thread(transact, function)
+        return answer
 
     def snapshot(self) -> AsyncSnapshot:
         """The database as it is now."""
@@ -309,8 +310,6 @@ class AsyncKeyspace(AsyncReader):
 class AsyncDatabase(AsyncKeyspace):
     """An open database, for tasks; made by ``evendb.aio.open``, or of a ``Database``."""
 
-    _sync: Database
-
     async def keyspace(self, name: str, **options: Any) -> AsyncKeyspace:
         """A keyspace, made if it is missing: see ``evendb.Database.keyspace``."""
         call = functools.partial(self._sync.keyspace, name, **options)
@@ -330,12 +329,14 @@ class AsyncDatabase(AsyncKeyspace):
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return self._sync.closed
+        closed: bool = self._sync.closed
+        return closed
 
     @property
     def path(self) -> str:
         """The directory, as it was given to ``open``."""
-        return self._sync.path
+        path: str = self._sync.path
+        return path
 
     async def __aenter__(self) -> Self:
         self._check()
@@ -353,12 +354,10 @@ class AsyncDatabase(AsyncKeyspace):
 class AsyncSnapshot(AsyncReader):
     """One moment of the whole database."""
 
-    _sync: Snapshot
-
     def keyspace(self, which: str | AsyncReader | Reader) -> AsyncSnapshot:
         """Another keyspace at the same moment, by name or as a handle."""
-        which = which.sync if isinstance(which, AsyncReader) else which
-        return AsyncSnapshot(self._sync.keyspace(which))
+        handle: Any = which.sync if isinstance(which, AsyncReader) else which
+        return AsyncSnapshot(self._sync.keyspace(handle))
 
     def close(self) -> None:
         """Lets the moment go."""
@@ -394,8 +393,8 @@ class AsyncBatch:
 
     def keyspace(self, which: str | AsyncReader | Reader) -> AsyncBatch:
         """The same batch, for writes into another keyspace, by name or as a handle."""
-        which = which.sync if isinstance(which, AsyncReader) else which
-        return AsyncBatch(self._sync.keyspace(which))
+        handle: Any = which.sync if isinstance(which, AsyncReader) else which
+        return AsyncBatch(self._sync.keyspace(handle))
 
     async def commit(self) -> None:
         """Writes everything as one."""

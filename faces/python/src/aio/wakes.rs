@@ -1,12 +1,13 @@
 //! Wake-ups on their way from the engine's threads to event loops.
 //!
 //! ```text
-//!   a thread of the engine --wake--> a list --> the thread "evendb-wakes" --> callback(), which is
-//!   (takes no interpreter)                      (takes the interpreter once    loop.call_soon_threadsafe
+//!   a thread of the engine --wake--> a list --> the thread "evendb-wakes" --> callback()
+//!   (takes no interpreter)                      (takes the interpreter once
 //!                                                for all that came meanwhile)
 //! ```
-//! So no thread of the engine ever waits for the interpreter, however busy Python is. There is one
-//! such thread for the process; the first wait starts it. It remembers no loop: what to call comes
+//! The callback is a loop's `call_soon_threadsafe`. So no thread of the engine ever waits for the
+//! interpreter, however busy Python is. There is one thread for wake-ups in the process; the first
+//! wait starts it. It remembers no loop: what to call comes
 //! with each wait. A forked child has no such thread and makes its own, if it may open a database
 //! at all: the old one is known by its process, and forgotten.
 //!

@@ -101,8 +101,8 @@ impl<T: Send + 'static> Slot<T> {
             .ok_or_else(|| self.refusal(py))
     }
 
-    /// Runs `body` with the thing in a thread that has let the interpreter go, and is inside. `None`
-    /// after the last call.
+    /// Runs `body` with the thing in a thread that has let the interpreter go, and is inside.
+    /// `None` after the last call.
     pub(crate) fn detached<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut place = self.place.lock();
         while matches!(&*place, Place::Away) {

@@ -106,7 +106,9 @@ impl Database {
     /// >>> words.merge(b"a", b"albatross")
     /// >>> words[b"a"]
     /// b'albatross'
-    #[pyo3(signature = (name, *, create=true, ttl=None, merge=None, compression=None, layout=None, **options))]
+    #[pyo3(signature = (
+        name, *, create=true, ttl=None, merge=None, compression=None, layout=None, **options
+    ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a call of Python")]
     fn keyspace<'py>(
         &self,

@@ -1,7 +1,7 @@
 //! `Keyspace`: a mutable mapping that lasts.
 
 use super::batch::Batch;
-use super::reader::{Reader, given, missing, pairs_of};
+use super::reader::{Default, Reader, given, missing, pairs_of};
 use super::records::not_pickled;
 use super::snapshot::Snapshot;
 use super::source::{At, Place};
@@ -13,7 +13,7 @@ use crate::border::error::{Failure, OrRaise};
 use crate::border::held::Held;
 use crate::opening::Opening;
 use evendb::{Durability, Transaction as Tx, Value};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::sync::Arc;
@@ -252,22 +252,17 @@ impl Keyspace {
 
     /// The value of `key`, which is removed; `default`, or KeyError, if there is none. Of several
     /// callers at once one gets the value.
-    #[pyo3(signature = (key, *default))]
+    #[pyo3(signature = (key, /, default=Default(None)))]
     fn pop<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyTuple>,
+        default: Default<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if default.len() > 1 {
-            return Err(PyTypeError::new_err(
-                "pop takes a key and at most one default",
-            ));
-        }
         let found = self.taken_out(py, &Input::of(key, "key")?)?;
-        match (found, default.get_item(0)) {
-            (None, Err(_)) => Err(missing(key)),
-            (found, default) => Ok(given(py, found, default.ok())),
+        match (found, default.0) {
+            (None, None) => Err(missing(key)),
+            (found, default) => Ok(given(py, found, default)),
         }
     }
 

@@ -36,6 +36,17 @@ pub(crate) fn missing(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())
 }
 
+/// A default that may be missing, unlike `None`.
+pub(crate) struct Default<'py>(pub(crate) Option<Bound<'py, PyAny>>);
+
+impl<'py> FromPyObject<'_, 'py> for Default<'py> {
+    type Error = std::convert::Infallible;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> Result<Self, Self::Error> {
+        Ok(Default(Some(given.to_owned())))
+    }
+}
+
 /// Keys of a call, and the objects that hold them.
 pub(crate) fn keys_of<'py>(keys: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     keys.try_iter()?.collect()
@@ -151,7 +162,7 @@ impl Reader {
     /// >>> db[b"k"] = b"v"
     /// >>> db.get(b"k"), db.get(b"other"), db.get(b"other", b"-")
     /// (b'v', None, b'-')
-    #[pyo3(signature = (key, default=None, /))]
+    #[pyo3(signature = (key, /, default=None))]
     fn get<'py>(
         &self,
         py: Python<'py>,

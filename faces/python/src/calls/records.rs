@@ -1,7 +1,7 @@
 //! `keys()`, `values()`, `items()`: views that can be iterated again and again, and iterators.
 //!
 //! ```text
-//!   view --iter--> iterator: a source at one moment, in a slot | a chunk: bytes, place, number left
+//!   view --iter--> iterator: a source at one moment, in a slot | a chunk: bytes, place, count
 //!   next:  the chunk has a record -> give it
 //!          else: let the interpreter go, take the source, fill a chunk
 //! ```

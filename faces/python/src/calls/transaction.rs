@@ -1,6 +1,6 @@
 //! `Transaction`: reads and writes that take effect as one, or not at all.
 
-use super::reader::{Reader, given, missing, pairs_of};
+use super::reader::{Default, Reader, given, missing, pairs_of};
 use super::records::{iterator_over, not_pickled};
 use super::source::{At, Kind, Place, Running};
 use super::writes::{Range, TRANSACTION_USED, Write, keyspace_of, ttl_of};
@@ -14,7 +14,7 @@ use evendb::{Durability, Savepoint};
 use evendb_base::fork;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyBytes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,21 +178,21 @@ impl Transaction {
     }
 
     /// The value of `key`, which is removed; `default`, or KeyError, if there is none.
-    #[pyo3(signature = (key, *default))]
+    #[pyo3(signature = (key, /, default=Default(None)))]
     fn pop<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyTuple>,
+        default: Default<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let bytes = Input::of(key, "key")?;
         let found = self.place.look_up(py, &bytes)?;
-        match (&found, default.len()) {
+        match (&found, &default.0) {
             (Some(_), _) => self.add(py, Write::Delete(bytes))?,
-            (None, 0) => return Err(missing(key)),
-            (None, _) => {}
+            (None, None) => return Err(missing(key)),
+            (None, Some(_)) => {}
         }
-        Ok(given(py, found, default.get_item(0).ok()))
+        Ok(given(py, found, default.0))
     }
 
     /// The first record (or the last one), which is removed. KeyError if there is none.
