@@ -74,7 +74,7 @@ class Worker(threading.Thread):
 @pytest.mark.parametrize("policy", EVICTION_POLICY)
 @pytest.mark.parametrize("files", [False, True])
 def test_threads_with_all_operations(tmp_path, policy, files):
-    """Values from whole sets only; entries, indexes, counts and files agree; commits are counted."""
+    """Values of whole sets only; entries, indexes, counts and files agree; commits are counted."""
     how = {"eviction_policy": policy, "size_limit": 15_000, "disk_min_file_size": 400}
     with Cache(tmp_path / "cache", disk_files=files, **how) as cache:
         workers = [Worker(tmp_path / "cache", seed) for seed in range(4)]

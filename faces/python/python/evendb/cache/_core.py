@@ -107,7 +107,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
                     error.errno,
                     f"the cache directory {self._directory!r} does not exist and could not be made",
                 ) from None
-        theirs = (op.join(self._directory, *parts) for parts in (("cache.db",), ("000", "cache.db")))
+        theirs = [op.join(self._directory, *place, "cache.db") for place in ((), ("000",))]
         ours = op.join(self._directory, _store.DATABASE)
         if not op.exists(ours) and any(map(op.exists, theirs)):
             raise ForeignDirectory(
