@@ -209,6 +209,18 @@ def test_policies_cull_what_they_say(tmp_path):
             cache.reset("eviction_policy", "random")
 
 
+def test_an_object_that_opens_again_follows_the_policy(tmp_path):
+    """Another object changed the policy while this one was closed: its gets count from then on."""
+    first = Cache(tmp_path / "cache")
+    first["key"] = KILO
+    first.close()
+    with Cache(tmp_path / "cache") as second:
+        second.reset("eviction_policy", "least-recently-used")
+    assert first["key"] == KILO and first["key"] == KILO
+    assert len(first._room.notes) == 1
+    first.close()
+
+
 def test_a_change_of_policy_that_was_cut_off(tmp_path):
     """The next opening makes the index anew."""
     with Cache(tmp_path / "cache") as cache:

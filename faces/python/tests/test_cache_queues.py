@@ -462,3 +462,15 @@ def test_a_room_that_is_made_inside_of_a_transaction(tmp_path):
         assert index.cache.check() == fanout.deque("more").cache.check() == []
     with FanoutCache(tmp_path / "cache") as fanout:
         assert fanout.index("names") == {"a": 1} and list(fanout.deque("jobs")) == []
+
+
+def test_check_of_a_key_that_cannot_be_read(tmp_path):
+    """The file of a pickled key is missing: `check` says so without the codec, and mends it."""
+    with Cache(tmp_path / "cache", codec="pickle", disk_files=True) as cache:
+        cache[frozenset([1])] = b"x" * 40_000
+        with cache.read(frozenset([1])) as file:
+            os.remove(file.name)
+    with Cache(tmp_path / "cache") as cache:
+        texts = [str(warning.message) for warning in cache.check(fix=True)]
+        assert any("of the entry b'@P" in text and "missing" in text for text in texts)
+        assert cache.check() == [] and len(cache) == cache.volume() == 0

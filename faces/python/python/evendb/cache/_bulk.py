@@ -264,7 +264,7 @@ class BulkMethods:
             if entry.file_bytes is not None:
                 files.add(entry.file())
                 if not op.exists(op.join(self._root, entry.file())):
-                    tell(f"the file {entry.file()} of {self._key_of(data, record)!r} is missing")
+                    tell(f"the file {entry.file()} of {self._name(data, record)} is missing")
                     if fix:
                         unit.remove(data, entry)
         for prefix in (rec.ORDER, rec.POLICY, rec.EXPIRY, rec.TAG):
@@ -283,6 +283,12 @@ class BulkMethods:
                 if fix:
                     unit.meta[place] += real - room.meta[place]
         return files
+
+    def _name(self, data, record):
+        try:
+            return repr(self._key_of(data, record))
+        except codec.CodecError:
+            return f"the entry {data[:40]!r}"
 
     def _index_keys(self, unit, entry):
         row, letter = entry.row, self._room.letter

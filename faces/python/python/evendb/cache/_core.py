@@ -107,7 +107,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
                     error.errno,
                     f"the cache directory {self._directory!r} does not exist and could not be made",
                 ) from None
-        theirs = (op.join(self._directory, *parts) for parts in (("cache.db",), ("000", "cache.db")))
+        theirs = [op.join(self._directory, *place, "cache.db") for place in ((), ("000",))]
         ours = op.join(self._directory, _store.DATABASE)
         if not op.exists(ours) and any(map(op.exists, theirs)):
             raise ForeignDirectory(
@@ -116,6 +116,9 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             )
 
     def _open(self):
+        store = self._store
+        if store is not _CLOSED:
+            return store
         with _store.locks.opening:
             if self._store is not _CLOSED:
                 return self._store
@@ -124,10 +127,11 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
                 room = store.room(self._room_name)
                 room.follow(self)
             except BaseException:
-                store.release()
+                _store.abandon(store)
                 raise
             self._room = room
             self._noting = room.noting and not store.read_only
+            self._quick = not (self._noting or self.statistics)
             self._read = room.values.get
             self._store = store
             return store
