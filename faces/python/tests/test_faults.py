@@ -150,7 +150,8 @@ def test_a_daemon_thread_with_a_loop_ends_with_the_program(script, path):
         async def main():
             db = await evendb.aio.open(sys.argv[1])
             while True:
-                await asyncio.gather(*[db.put(b"z%d" % i, b"y", durability="sync") for i in range(20)])
+                puts = [db.put(b"z%d" % i, b"y", durability="sync") for i in range(20)]
+                await asyncio.gather(*puts)
         threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
         time.sleep(0.3)
         """

@@ -368,8 +368,8 @@ unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
 }
 
 unsafe extern "C" fn destroy_capsule(capsule: *mut ffi::PyObject) {
-    // SAFETY: a capsule of this name, which `__arrow_c_stream__` made; the consumer may have moved the stream
-    // away, which then has no `release` any more.
+    // SAFETY: a capsule of this name, which `__arrow_c_stream__` made; the consumer may have moved
+    // the stream away, which then has no `release` any more.
     unsafe {
         let stream = ffi::PyCapsule_GetPointer(capsule, CAPSULE.as_ptr());
         if stream.is_null() {
