@@ -5,8 +5,9 @@
 //! and each change goes to one of them.
 
 use crate::border::bytes::Input;
-use crate::border::error::OrRaise;
+use crate::border::error::{Failure, OrRaise};
 use crate::border::held::Held;
+use crate::border::held::detach;
 use crate::border::slot::Slot;
 use crate::border::span::Span;
 use crate::calls::database::Database;
@@ -136,7 +137,11 @@ impl Changes {
         timeout: Option<Duration>,
     ) -> Changes {
         Changes {
-            slot: Slot::new(opening, Held::new(changes), "the feed has ended"),
+            slot: Slot::new(
+                opening,
+                Held::new(changes),
+                (Failure::UsedUp, "the feed has ended"),
+            ),
             timeout,
         }
     }
@@ -226,7 +231,7 @@ impl Keyspace {
                 None => Ok(watch),
             }
         };
-        let changes = py.detach(begin).or_raise(py)?;
+        let changes = detach(py, begin).or_raise(py)?;
         Ok(Changes::new(self.opening(), changes, timeout))
     }
 
@@ -269,14 +274,14 @@ impl Database {
                 None => db.changes_since(&db.position()?),
             }
         };
-        let changes = py.detach(begin).or_raise(py)?;
+        let changes = detach(py, begin).or_raise(py)?;
         Ok(Changes::new(opening, changes, timeout))
     }
 
     /// The oldest position that `changes` still takes.
     fn oldest_position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let inside = self.opening.enter(py)?;
-        let oldest = py.detach(|| inside.db().oldest_position()).or_raise(py)?;
+        let oldest = detach(py, || inside.db().oldest_position()).or_raise(py)?;
         Ok(PyBytes::new(py, &oldest.to_bytes()))
     }
 }

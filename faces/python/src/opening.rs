@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a call:  inside += 1 -> closed? -> use the engine's handles -> inside -= 1
-//!   close:   closed = true -> the engine closes -> wait for inside == 0 -> let all handles go
+//!   close:   the engine closes -> closed = true -> wait for inside == 0 -> let all handles go
 //! ```
 //! A closed database holds nothing, whatever objects of Python are still there: its memory, its
 //! mapping and its files go when it is closed, not when the last name of it goes. So each object
@@ -10,8 +10,8 @@
 //! weakly.
 //!
 //! Why no call uses a handle that was let go: a call counts itself as inside before it looks
-//! whether the database is closed, and `close` marks it as closed before it looks whether anybody is inside
-//! (both SeqCst): one of them sees the other. A call that is inside is never waited for with the
+//! whether the database is closed, and `close` marks it as closed before it looks whether anybody
+//! is inside (both SeqCst): one of them sees the other. A call that is inside is never waited for with the
 //! interpreter's lock. If it stays inside for seconds (a merge function of Python that closes its
 //! own database), the handles are not let go here but with their objects.
 //!
@@ -24,12 +24,14 @@
 use crate::border::call;
 use crate::border::error::{Failure, OrRaise};
 use crate::border::held::Held;
-use evendb::Db;
+use crate::border::held::detach;
+use evendb::{Db, ErrorKind};
 use evendb_base::fork;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -54,7 +56,7 @@ pub(crate) struct Opening {
     /// Whether a function of Python may be called by a read or a write. Such calls are made
     /// without the interpreter's lock, whatever they cost: the engine may hold a lock of its own.
     calls_python: AtomicBool,
-    pub(crate) path: String,
+    pub(crate) path: PathBuf,
     pub(crate) mode: String,
     /// The first exception of each keyspace's compaction filter.
     pub(crate) filters: Mutex<HashMap<u32, FirstFailure>>,
@@ -105,7 +107,12 @@ impl<T: Send> Gated<T> {
 /// A call that is inside.
 pub(crate) struct Inside<'o>(&'o Opening);
 
-impl Inside<'_> {
+impl<'o> Inside<'o> {
+    #[inline]
+    fn begin(opening: &'o Opening) -> Inside<'o> {
+        opening.inside.fetch_add(1, Ordering::SeqCst);
+        Inside(opening)
+    }
     #[inline]
     pub(crate) fn db(&self) -> &Db {
         self.0.db.get(self)
@@ -120,7 +127,7 @@ impl Drop for Inside<'_> {
 }
 
 impl Opening {
-    pub(crate) fn new(db: Db, path: String, mode: String) -> Arc<Opening> {
+    pub(crate) fn new(db: Db, path: PathBuf, mode: String) -> Arc<Opening> {
         let opening = Arc::new(Opening {
             db: Gated::new(db),
             closed: AtomicBool::new(false),
@@ -152,8 +159,7 @@ impl Opening {
     /// [`enter`](Self::enter) without Python. `None` after `close`.
     #[inline]
     pub(crate) fn enter_detached(&self) -> Option<Inside<'_>> {
-        self.inside.fetch_add(1, Ordering::SeqCst);
-        let inside = Inside(self);
+        let inside = Inside::begin(self);
         (!self.is_closed()).then_some(inside)
     }
 
@@ -184,17 +190,23 @@ impl Opening {
             // A child only forgets; this is no error, so that `with` can be left.
             return Ok(());
         }
-        py.detach(|| {
+        detach(py, || {
             let mut released = self.closing.lock();
             if std::mem::replace(&mut *released, true) {
                 return Ok(());
             }
-            // Inside, and no more than that: the mark is set next.
-            self.inside.fetch_add(1, Ordering::SeqCst);
-            let inside = Inside(self);
-            self.closed.store(true, Ordering::SeqCst);
+            let inside = Inside::begin(self);
             let done = inside.db().clone().close();
             drop(inside);
+            if done
+                .as_ref()
+                .is_err_and(|error| error.kind() == ErrorKind::InvalidArgument)
+            {
+                // Refused: within a function that the engine calls. It goes on.
+                *released = false;
+                return done;
+            }
+            self.closed.store(true, Ordering::SeqCst);
             self.release_all();
             done
         })

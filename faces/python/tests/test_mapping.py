@@ -187,6 +187,8 @@ def test_update_takes_what_dict_takes(db):
     db.update(db.snapshot())
     db.update()
     assert dict(db) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+    with pytest.raises(ValueError):
+        db.update([(b"x", b"1"), (b"y",)])
     with pytest.raises(TypeError):
         db.update([(b"x", b"1"), 7])
     with pytest.raises(TypeError):

@@ -47,7 +47,8 @@ def test_pyright_takes_the_package_and_a_sample():
     pytest.importorskip("pyright")
     package = pathlib.Path(evendb.__file__).parent
     outcome = subprocess.run(
-        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(SAMPLE), str(package)],
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
+        + [str(SAMPLE), str(package)],
         capture_output=True,
         text=True,
         timeout=300,

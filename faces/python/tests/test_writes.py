@@ -147,7 +147,7 @@ def test_a_snapshot_is_one_moment_of_all_keyspaces(db):
             then[b"k"] = b""
     assert then.closed
     for use in [lambda: then[b"k"], lambda: list(then), lambda: then.keyspace("other")[b"k"]]:
-        with pytest.raises(evendb.UsedUp):
+        with pytest.raises(evendb.Closed):
             use()
 
 

@@ -79,7 +79,11 @@ async def _next(stream: Any) -> Any:
         loop = asyncio.get_running_loop()
         woken = loop.create_future()
         if stream.wake_by(functools.partial(loop.call_soon_threadsafe, _wake, woken)):
-            await woken
+            try:
+                await woken
+            except asyncio.CancelledError:
+                stream.forget()
+                raise
     return stream.take()
 
 

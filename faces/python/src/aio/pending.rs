@@ -5,12 +5,13 @@
 //!   take: what it gave, as an object of Python, or its error
 //! ```
 //! The coroutine polls, in the thread of its loop; nobody else does. A stream is polled again after
-//! each item. Thread safety: any; two threads that poll one stream take turns.
+//! each item, by one task at a time. Thread safety: any.
 
 use super::wakes::{self, Waking};
 use crate::border::bytes::Input;
-use crate::border::error::{OrRaise, raised};
+use crate::border::error::{Failure, OrRaise, raised};
 use crate::border::held::Held;
+use crate::border::held::detach;
 use crate::border::slot::Slot;
 use crate::border::span::Span;
 use crate::calls::batch::Batch;
@@ -76,14 +77,21 @@ impl Work {
 pub(crate) struct Pending {
     slot: Arc<Slot<Held<Work>>>,
     outcome: Mutex<Option<evendb::Result<Outcome>>>,
+    /// The error of a stream, which every further poll gives again.
+    failed: Mutex<Option<evendb::Error>>,
     waking: Arc<Waking>,
 }
 
 impl Pending {
     fn new(opening: &Arc<Opening>, work: Work) -> Pending {
         Pending {
-            slot: Slot::new(opening, Held::new(work), "the call is over"),
+            slot: Slot::new(
+                opening,
+                Held::new(work),
+                (Failure::UsedUp, "the call is over"),
+            ),
             outcome: Mutex::new(None),
+            failed: Mutex::new(None),
             waking: Arc::default(),
         }
     }
@@ -128,13 +136,23 @@ impl Pending {
         if self.outcome.lock().is_some() {
             return Ok(true);
         }
-        drop(self.waking.begin());
+        if !self.waking.begin() {
+            let message = "another task waits for the next item of this stream already";
+            return Err(PyRuntimeError::new_err(message));
+        }
+        if let Some(failure) = &*self.failed.lock() {
+            *self.outcome.lock() = Some(Err(failure.clone()));
+            return Ok(true);
+        }
         let waker = Waker::from(self.waking.clone());
         let polled = self
             .slot
             .at_length(py, |work| work.poll(&mut Context::from_waker(&waker)))?;
         match polled {
             Poll::Ready(outcome) => {
+                if let Err(failure) = &outcome {
+                    *self.failed.lock() = Some(failure.clone());
+                }
                 *self.outcome.lock() = Some(outcome);
                 Ok(true)
             }
@@ -162,9 +180,14 @@ impl Pending {
         Ok(self.waking.wait(callback).is_none())
     }
 
+    /// Takes the callback back: nobody waits any more.
+    fn forget(&self) {
+        drop(self.waking.forget());
+    }
+
     /// Calls the call off. A commit that has begun goes on.
     fn cancel(&self, py: Python<'_>) {
-        drop(self.waking.begin());
+        self.forget();
         if !self.slot.is_used() {
             drop(self.slot.take(py));
         }
@@ -190,7 +213,7 @@ pub(crate) fn begin_get<'py>(
             if !calls_python && let Ok(found) = here.try_get(&*key).or_raise(py)? {
                 return Ok(given(py, found, None));
             }
-            let future = py.detach(|| here.get_async(&*key));
+            let future = detach(py, || here.get_async(&*key));
             Pending::begun(py, &place.opening, Work::Get(future))
         }
         At::Moment(moment) => {
@@ -213,7 +236,7 @@ pub(crate) fn begin_multi_get<'py>(
     let keys = keys.collect::<PyResult<Vec<_>>>()?;
     let here = place.enter(py)?;
     let future = match &place.at {
-        At::Now => py.detach(|| here.multi_get_async(&keys)),
+        At::Now => detach(py, || here.multi_get_async(&keys)),
         At::Moment(moment) => {
             moment.at_length(py, |moment| moment.multi_get_async(&here, &keys))?
         }
@@ -242,7 +265,7 @@ pub(crate) fn begin_range<'py>(
     let span = Span::of(prefix, start, stop)?.ordered(reverse, limit)?;
     let here = place.enter(py)?;
     let range = match &place.at {
-        At::Now => py.detach(|| here.range_async::<&[u8]>(span.bounds())),
+        At::Now => detach(py, || here.range_async::<&[u8]>(span.bounds())),
         At::Moment(moment) => moment.at_length(py, |moment| {
             moment.range_async::<&[u8]>(&here, span.bounds())
         })?,

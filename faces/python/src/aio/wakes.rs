@@ -15,6 +15,7 @@
 //! under one lock. No lock is held while Python is called.
 
 use crate::border::call;
+use crate::border::held::attached;
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use std::ptr;
@@ -35,11 +36,16 @@ struct State {
 }
 
 impl Waking {
-    /// Before a poll: what woke it earlier is done with.
-    pub(super) fn begin(&self) -> Option<Py<PyAny>> {
+    /// Before a poll: what woke it earlier is done with. `false` if another task waits for it.
+    pub(super) fn begin(&self) -> bool {
         let mut state = self.state.lock();
         state.woken = false;
-        state.callback.take()
+        state.callback.is_none()
+    }
+
+    /// Takes the callback back.
+    pub(super) fn forget(&self) -> Option<Py<PyAny>> {
+        self.state.lock().callback.take()
     }
 
     /// Leaves a callback; returns it if the future was woken meanwhile.
@@ -48,7 +54,8 @@ impl Waking {
         if state.woken {
             return Some(callback);
         }
-        state.callback.replace(callback)
+        state.callback = Some(callback);
+        None
     }
 }
 
@@ -115,7 +122,7 @@ fn carry(courier: &'static Courier) {
         let mut came = Some(std::mem::take(&mut *list));
         drop(list);
         let attached = (!call::is_ending()).then(|| {
-            Python::try_attach(|py| {
+            attached(|py| {
                 for callback in came.take().into_iter().flatten() {
                     // A loop that was closed meanwhile has nobody who waits.
                     drop(call::call(callback.bind(py), ()));

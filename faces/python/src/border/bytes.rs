@@ -9,6 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
+use std::ffi::CStr;
 use std::ops::Deref;
 
 /// An argument's bytes.
@@ -79,6 +80,12 @@ fn copied(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<u8>> {
         return Err(refusal(object, name, refused));
     }
     let view = View(view);
+    // SAFETY: NULL, or a text that ends with a 0 and lives as long as the buffer.
+    let format = (!view.0.format.is_null()).then(|| unsafe { CStr::from_ptr(view.0.format) });
+    if format.is_some_and(|format| format.to_bytes().contains(&b'O')) {
+        let message = format!("{name} must be bytes-like, not an array of objects");
+        return Err(PyTypeError::new_err(message));
+    }
     let length = usize::try_from(view.0.len).unwrap_or(0);
     let mut bytes = vec![0_u8; length];
     // SAFETY: `bytes` has room for the buffer's whole length; `C` is the order of its elements.

@@ -5,9 +5,12 @@
 //! declaration that may unwind, below a guard that stops the thread for ever instead: the process
 //! is about to end, and daemon threads with it.
 
+use crate::border::held::detach;
+use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 
@@ -24,6 +27,23 @@ mod unwinding {
             keywords: *mut PyObject,
         ) -> *mut PyObject;
     }
+}
+
+thread_local! {
+    /// What a function raised that is no `Exception`, in this thread: `KeyboardInterrupt`, ...
+    static INTERRUPTED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Keeps an exception that ends more than the call of a function, for the call of the program.
+pub(crate) fn keep_interrupt(py: Python<'_>, error: &PyErr) {
+    if !error.is_instance_of::<PyException>(py) {
+        INTERRUPTED.set(Some(error.clone_ref(py)));
+    }
+}
+
+/// What was kept.
+pub(crate) fn interrupted() -> Option<PyErr> {
+    INTERRUPTED.take()
 }
 
 /// Stops the thread when it is unwound.
@@ -57,7 +77,7 @@ pub(crate) fn stop_if_left_over(py: Python<'_>) {
         .get()
         .is_some_and(|main| *main != std::thread::current().id())
     {
-        py.detach(|| stop());
+        detach(py, || stop());
     }
 }
 

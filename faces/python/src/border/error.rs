@@ -312,8 +312,10 @@ fn made(py: Python<'_>) -> PyResult<&Vec<Py<PyType>>> {
             body.set_item("__module__", "evendb")?;
             body.set_item("__doc__", class.doc)?;
             if class.failure == Failure::Corruption {
-                body.set_item("file", py.None())?;
                 body.set_item("offset", py.None())?;
+            }
+            if class.failure == Failure::Corruption || class.failure.is_of_the_system() {
+                body.set_item("file", py.None())?;
             }
             all.push(
                 make.call1((class.name, bases, body))?
@@ -396,8 +398,14 @@ impl Failure {
 #[cold]
 pub(crate) fn raised(py: Python<'_>, error: evendb::Error) -> PyErr {
     let failure = Failure::of_kind(error.kind());
-    if failure == Failure::Closed {
-        super::call::stop_if_left_over(py);
+    match failure {
+        Failure::Closed => super::call::stop_if_left_over(py),
+        Failure::MergeFailed => {
+            if let Some(exception) = super::call::interrupted() {
+                return exception;
+            }
+        }
+        _ => {}
     }
     let (mut file, mut offset, mut number) = (None, None, None);
     let mut source = error.source();
@@ -417,9 +425,12 @@ pub(crate) fn raised(py: Python<'_>, error: evendb::Error) -> PyErr {
         Failure::Corruption => value
             .setattr(intern!(py, "file"), file)
             .and_then(|()| value.setattr(intern!(py, "offset"), offset)),
-        _ if failure.is_of_the_system() => value
-            .setattr(intern!(py, "errno"), number)
-            .and_then(|()| value.setattr(intern!(py, "filename"), file)),
+        // With `filename` or `strerror`, OSError would make a text of its own of them.
+        _ if failure.is_of_the_system() => match number {
+            Some(number) => value.setattr(intern!(py, "errno"), number),
+            None => Ok(()),
+        }
+        .and_then(|()| value.setattr(intern!(py, "file"), file)),
         _ => Ok(()),
     };
     // The message has it all; the attributes are a convenience.

@@ -13,6 +13,7 @@
 //! the parent may have held; and so it does after a close.
 
 use super::error::Failure;
+use crate::border::held::detach;
 use crate::opening::{Opening, Release, closed};
 use evendb_base::fork;
 use parking_lot::{Condvar, Mutex};
@@ -32,7 +33,7 @@ pub(crate) struct Slot<T> {
     place: Mutex<Place<T>>,
     back: Condvar,
     /// What a call says that comes after the last one.
-    used_up: &'static str,
+    used_up: (Failure, &'static str),
 }
 
 /// Brings the thing back.
@@ -61,7 +62,11 @@ impl<T: Send> Release for Slot<T> {
 }
 
 impl<T: Send + 'static> Slot<T> {
-    pub(crate) fn new(opening: &Arc<Opening>, thing: T, used_up: &'static str) -> Arc<Slot<T>> {
+    pub(crate) fn new(
+        opening: &Arc<Opening>,
+        thing: T,
+        used_up: (Failure, &'static str),
+    ) -> Arc<Slot<T>> {
         let slot = Arc::new(Slot {
             opening: opening.clone(),
             place: Mutex::new(Place::Here(thing)),
@@ -97,8 +102,7 @@ impl<T: Send + 'static> Slot<T> {
         body: impl FnOnce(&mut T) -> R + Send,
     ) -> PyResult<R> {
         let _inside = self.opening.enter(py)?;
-        py.detach(|| self.detached(body))
-            .ok_or_else(|| self.refusal(py))
+        detach(py, || self.detached(body)).ok_or_else(|| self.refusal(py))
     }
 
     /// Runs `body` with the thing in a thread that has let the interpreter go, and is inside.
@@ -152,7 +156,7 @@ impl<T: Send + 'static> Slot<T> {
 
     /// Waits until the thing is not away.
     fn wait(&self, py: Python<'_>) {
-        py.detach(|| {
+        detach(py, || {
             let mut place = self.place.lock();
             while matches!(&*place, Place::Away) {
                 self.back.wait(&mut place);
@@ -162,6 +166,6 @@ impl<T: Send + 'static> Slot<T> {
 
     #[cold]
     fn refusal(&self, py: Python<'_>) -> PyErr {
-        Failure::UsedUp.raised(py, self.used_up)
+        self.used_up.0.raised(py, self.used_up.1)
     }
 }

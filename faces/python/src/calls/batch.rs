@@ -6,6 +6,7 @@ use super::writes::{BATCH_USED, Range, Write, keyspace_of, ttl_of};
 use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
 use crate::border::held::Held;
+use crate::border::held::detach;
 use crate::border::slot::Slot;
 use crate::opening::Opening;
 use evendb::Durability;
@@ -137,7 +138,7 @@ impl Batch {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let _inside = self.place.opening.enter(py)?;
         let batch = self.taken(py)?;
-        py.detach(|| batch.into_inner().commit()).or_raise(py)
+        detach(py, || batch.into_inner().commit()).or_raise(py)
     }
 
     /// Forgets the writes that were added so far.

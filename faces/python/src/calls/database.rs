@@ -3,6 +3,7 @@
 use super::keyspace::Keyspace;
 use super::records::not_pickled;
 use crate::border::error::{Failure, OrRaise};
+use crate::border::held::detach;
 use crate::border::options as texts;
 use crate::opening::Opening;
 use crate::setup::merge;
@@ -10,7 +11,8 @@ use evendb::{ErrorKind, KeyspaceOptions, Options};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An open database: a mapping of bytes to bytes (its default keyspace), further keyspaces, and
@@ -24,7 +26,7 @@ impl Database {
     pub(crate) fn of(
         py: Python<'_>,
         db: evendb::Db,
-        path: String,
+        path: PathBuf,
         mode: String,
     ) -> PyResult<Bound<'_, Database>> {
         let keyspace = db.default_keyspace().clone();
@@ -32,6 +34,12 @@ impl Database {
         let made = Keyspace::parts(&opening, keyspace);
         Bound::new(py, made.add_subclass(Database { opening }))
     }
+}
+
+/// A path, as `os` takes it: text, bytes, or an object that stands for one.
+pub(crate) fn path_of(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    let decode = path.py().import("os")?.getattr("fsdecode")?;
+    Ok(PathBuf::from(decode.call1((path,))?.extract::<OsString>()?))
 }
 
 /// Opens the database in the directory `path`.
@@ -55,12 +63,13 @@ impl Database {
 #[pyo3(signature = (path, mode="c", *, durability=None, memory_budget=None, **options))]
 pub(crate) fn open<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    path: &Bound<'py, PyAny>,
     mode: &str,
     durability: Option<&Bound<'py, PyAny>>,
     memory_budget: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, Database>> {
+    let path = path_of(path)?;
     let named = PyDict::new(py);
     for (name, value) in [("durability", durability), ("memory_budget", memory_budget)] {
         if let Some(value) = value {
@@ -72,10 +81,7 @@ pub(crate) fn open<'py>(
     let open = || match mode {
         "r" => chosen.read_only(true).open(&path),
         "w" => chosen.create_if_missing(false).open(&path),
-        "n" => match evendb::destroy(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => chosen.open(&path),
-        },
+        "n" => open_empty(&path, chosen),
         "beside" => chosen.open_beside_writer(&path),
         _ => chosen.open(&path),
     };
@@ -83,8 +89,58 @@ pub(crate) fn open<'py>(
         let message = format!("mode is \"r\", \"w\", \"c\", \"n\" or \"beside\", and not {mode:?}");
         return Err(PyValueError::new_err(message));
     }
-    let db = py.detach(open).or_raise(py)?;
-    Database::of(py, db, path.display().to_string(), mode.to_owned())
+    let db = detach(py, open).or_raise(py)?;
+    Database::of(py, db, path, mode.to_owned())
+}
+
+/// Whether a file of this name in a database's directory is the database's own.
+fn is_own(name: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "CURRENT",
+        "KEYS",
+        "STATS",
+        "HEAT",
+        "LOCK",
+        "COMMIT-LOG",
+        "BALLAST",
+        "MANIFEST",
+        "CHUNK-LOGS",
+        "VALUE",
+        "CHANGES",
+        "EXTENT",
+    ];
+    let (stem, kind) = name.split_once('.').unwrap_or((name, ""));
+    let is_numbered = !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+    NAMES.iter().any(|own| stem.starts_with(own)) || (is_numbered && !kind.is_empty())
+}
+
+/// A new and empty database. One that lies beside foreign files is emptied in its place: none
+/// would be created among them, so it must not be removed first.
+fn open_empty(path: &Path, options: Options) -> evendb::Result<evendb::Db> {
+    let names = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut names = names.map(|entry| entry.file_name());
+    let is_alone = names.all(|name| name.to_str().is_some_and(is_own));
+    if !is_alone {
+        match options.clone().create_if_missing(false).open(path) {
+            Ok(db) => {
+                let others = db.keyspace_names();
+                for name in others
+                    .iter()
+                    .filter(|name| *name != db.default_keyspace().name())
+                {
+                    db.drop_keyspace(name)?;
+                }
+                db.delete_range::<&[u8]>(..)?;
+                return Ok(db);
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+    }
+    match evendb::destroy(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => options.open(path),
+    }
 }
 
 #[pymethods]
@@ -135,7 +191,7 @@ impl Database {
         chosen = texts::one(py, chosen, "layout", layout)?;
         chosen = texts::of_keyspace(py, chosen, options)?;
         chosen = merge::chosen(&self.opening, chosen, merge)?;
-        let keyspace = py.detach(|| db.keyspace_with(name, &chosen)).or_raise(py)?;
+        let keyspace = detach(py, || db.keyspace_with(name, &chosen)).or_raise(py)?;
         Bound::new(py, Keyspace::parts(&self.opening, keyspace))
     }
 
@@ -148,40 +204,38 @@ impl Database {
     /// Removes a keyspace and all that it holds.
     fn drop_keyspace(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let inside = self.opening.enter(py)?;
-        py.detach(|| inside.db().drop_keyspace(name)).or_raise(py)
+        detach(py, || inside.db().drop_keyspace(name)).or_raise(py)
     }
 
     /// Gives a keyspace another name.
     #[pyo3(signature = (name, to))]
     fn rename_keyspace(&self, py: Python<'_>, name: &str, to: &str) -> PyResult<()> {
         let inside = self.opening.enter(py)?;
-        py.detach(|| inside.db().rename_keyspace(name, to))
-            .or_raise(py)
+        detach(py, || inside.db().rename_keyspace(name, to)).or_raise(py)
     }
 
     /// Exchanges the names of two keyspaces, as one step.
     fn swap_keyspaces(&self, py: Python<'_>, one: &str, other: &str) -> PyResult<()> {
         let inside = self.opening.enter(py)?;
-        py.detach(|| inside.db().swap_keyspaces(one, other))
-            .or_raise(py)
+        detach(py, || inside.db().swap_keyspaces(one, other)).or_raise(py)
     }
 
     /// Everything acknowledged so far survives power loss when this returns.
     fn persist(&self, py: Python<'_>) -> PyResult<()> {
         let inside = self.opening.enter(py)?;
-        py.detach(|| inside.db().persist()).or_raise(py)
+        detach(py, || inside.db().persist()).or_raise(py)
     }
 
     /// Writes everything that lies only in memory and in the log into tables.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let inside = self.opening.enter(py)?;
-        py.detach(|| inside.db().flush()).or_raise(py)
+        detach(py, || inside.db().flush()).or_raise(py)
     }
 
     /// The position after all changes so far: see `changes`.
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let inside = self.opening.enter(py)?;
-        let position = py.detach(|| inside.db().position()).or_raise(py)?;
+        let position = detach(py, || inside.db().position()).or_raise(py)?;
         Ok(PyBytes::new(py, &position.to_bytes()))
     }
 
@@ -189,7 +243,7 @@ impl Database {
     /// stays at its own moment.
     fn refresh<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Database>> {
         let inside = self.opening.enter(py)?;
-        let newer = py.detach(|| inside.db().refresh()).or_raise(py)?;
+        let newer = detach(py, || inside.db().refresh()).or_raise(py)?;
         let (path, mode) = (self.opening.path.clone(), self.opening.mode.clone());
         Database::of(py, newer, path, mode)
     }
@@ -208,8 +262,8 @@ impl Database {
 
     /// The directory, as it was given to `open`.
     #[getter]
-    fn path(&self) -> &str {
-        &self.opening.path
+    fn path(&self) -> &OsStr {
+        self.opening.path.as_os_str()
     }
 
     /// The mode, as it was given to `open`.
@@ -258,6 +312,7 @@ pub(crate) fn options(py: Python<'_>, keyspace: bool) -> PyResult<Bound<'_, PyDi
 
 /// Removes the database in the directory `path`, which nobody may have open.
 #[pyfunction]
-pub(crate) fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    py.detach(|| evendb::destroy(&path)).or_raise(py)
+pub(crate) fn destroy(py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+    let path = path_of(path)?;
+    detach(py, || evendb::destroy(&path)).or_raise(py)
 }

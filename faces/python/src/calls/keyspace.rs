@@ -11,9 +11,10 @@ use crate::border::bytes::Input;
 use crate::border::call;
 use crate::border::error::{Failure, OrRaise};
 use crate::border::held::Held;
+use crate::border::held::detach;
 use crate::opening::Opening;
 use evendb::{Durability, Transaction as Tx, Value};
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl Keyspace {
         body: impl FnMut(&mut Tx) -> evendb::Result<R> + Send,
     ) -> PyResult<R> {
         let here = self.place.enter(py)?;
-        py.detach(|| here.db().transact(body)).or_raise(py)
+        detach(py, || here.db().transact(body)).or_raise(py)
     }
 
     /// The value that was taken out.
@@ -74,16 +75,15 @@ impl Keyspace {
     ) -> PyResult<()> {
         let (key, value) = (Input::of(key, "key")?, Input::of(value, "value")?);
         let here = self.place.enter(py)?;
-        py.detach(|| here.put(&*key, &*value)).or_raise(py)
+        detach(py, || here.put(&*key, &*value)).or_raise(py)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes = Input::of(key, "key")?;
-        if !self.place.has(py, &bytes)? {
-            return Err(missing(key));
+        match self.taken_out(py, &bytes)? {
+            Some(_) => Ok(()),
+            None => Err(missing(key)),
         }
-        let here = self.place.enter(py)?;
-        py.detach(|| here.delete(&*bytes)).or_raise(py)
     }
 
     /// Sets the value of `key`; for `ttl` seconds if that is given. `durability` ("process" or
@@ -105,10 +105,10 @@ impl Keyspace {
         let here = self.place.enter(py)?;
         let handle: &evendb::Keyspace = &here;
         match (ttl, durability) {
-            (None, None) => py.detach(|| handle.put(&*key, &*value)).or_raise(py),
-            (Some(ttl), None) => py
-                .detach(|| handle.put_with_ttl(&*key, &*value, ttl))
-                .or_raise(py),
+            (None, None) => detach(py, || handle.put(&*key, &*value)).or_raise(py),
+            (Some(ttl), None) => {
+                detach(py, || handle.put_with_ttl(&*key, &*value, ttl)).or_raise(py)
+            }
             (ttl, durability) => {
                 let mut batch = here.db().batch();
                 match ttl {
@@ -131,7 +131,7 @@ impl Keyspace {
         let key = Input::of(key, "key")?;
         let here = self.place.enter(py)?;
         match durability_of(py, durability)? {
-            None => py.detach(|| here.delete(&*key)).or_raise(py),
+            None => detach(py, || here.delete(&*key)).or_raise(py),
             durability => {
                 let mut batch = here.db().batch();
                 batch.delete(&here, &*key);
@@ -149,8 +149,7 @@ impl Keyspace {
     fn delete_prefix(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<()> {
         let range = Range::of_prefix(prefix)?;
         let here = self.place.enter(py)?;
-        py.detach(|| here.delete_range::<&[u8]>(range.bounds()))
-            .or_raise(py)
+        detach(py, || here.delete_range::<&[u8]>(range.bounds())).or_raise(py)
     }
 
     /// Removes the keys from `start` to below `stop`: one write, however many they are. Without
@@ -164,14 +163,13 @@ impl Keyspace {
     ) -> PyResult<()> {
         let range = Range::of(start, stop)?;
         let here = self.place.enter(py)?;
-        py.detach(|| here.delete_range::<&[u8]>(range.bounds()))
-            .or_raise(py)
+        detach(py, || here.delete_range::<&[u8]>(range.bounds())).or_raise(py)
     }
 
     /// Removes everything: one write.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         let here = self.place.enter(py)?;
-        py.detach(|| here.delete_range::<&[u8]>(..)).or_raise(py)
+        detach(py, || here.delete_range::<&[u8]>(..)).or_raise(py)
     }
 
     /// Merges `operand` into the value of `key` by the keyspace's merge operator. Nothing is read.
@@ -189,7 +187,7 @@ impl Keyspace {
     ) -> PyResult<()> {
         let (key, operand) = (Input::of(key, "key")?, Input::of(operand, "operand")?);
         let here = self.place.enter(py)?;
-        py.detach(|| here.merge(&*key, &*operand)).or_raise(py)
+        detach(py, || here.merge(&*key, &*operand)).or_raise(py)
     }
 
     /// Sets the value of `key` if it has none; returns whether it did. Of several callers at once
@@ -206,7 +204,7 @@ impl Keyspace {
         let (key, value) = (Input::of(key, "key")?, Input::of(value, "value")?);
         let here = self.place.enter(py)?;
         let swap = || here.compare_and_swap(&*key, None, Some(&*value));
-        py.detach(swap).or_raise(py).map(|done| done.is_ok())
+        detach(py, swap).or_raise(py).map(|done| done.is_ok())
     }
 
     /// Sets the value of `key` to `new` if it is `expected`; returns whether it did. None stands
@@ -226,7 +224,7 @@ impl Keyspace {
             let (expected, new) = (expected.as_deref(), new.as_deref());
             here.compare_and_swap(&*key, expected, new)
         };
-        py.detach(swap).or_raise(py).map(|done| done.is_ok())
+        detach(py, swap).or_raise(py).map(|done| done.is_ok())
     }
 
     /// The value of `key`, which is set to `default` if there is none: all callers get the value
@@ -244,7 +242,7 @@ impl Keyspace {
         }
         let here = self.place.enter(py)?;
         let swap = || here.compare_and_swap(&*bytes, None, Some(&*value));
-        match py.detach(swap).or_raise(py)? {
+        match detach(py, swap).or_raise(py)? {
             Ok(()) => Ok(PyBytes::new(py, &value).into_any()),
             Err(found) => Ok(given(py, found, None)),
         }
@@ -282,7 +280,7 @@ impl Keyspace {
             false => here.pop_first_prefix(prefix),
             true => here.pop_last_prefix(prefix),
         };
-        match py.detach(pop).or_raise(py)? {
+        match detach(py, pop).or_raise(py)? {
             Some((key, value)) => {
                 PyTuple::new(py, [PyBytes::new(py, &key), PyBytes::new(py, &value)])
             }
@@ -359,6 +357,10 @@ impl Keyspace {
             let keyspace = self.place.enter(py)?.clone();
             let transaction = Transaction::begin(py, self.opening(), keyspace, how)?;
             let done = call::call(function, (&transaction,)).and_then(|answer| {
+                if answer.hasattr("__await__")? {
+                    let message = "transact takes a plain function, and not an async one";
+                    return Err(PyTypeError::new_err(message));
+                }
                 match transaction.get().running.slot.is_used() {
                     true => Ok(answer),
                     false => transaction.get().commit(py).map(|()| answer),
@@ -375,7 +377,7 @@ impl Keyspace {
             let clock = UNIX_EPOCH.elapsed().unwrap_or_default();
             let random = u64::from(clock.subsec_nanos()) / 100;
             let pause = Duration::from_micros(most / 2 + random % most);
-            py.detach(|| std::thread::sleep(pause));
+            detach(py, || std::thread::sleep(pause));
         }
     }
 

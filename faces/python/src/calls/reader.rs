@@ -7,7 +7,7 @@ use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
 use crate::border::span::Span;
 use evendb::{KeyspaceOptions, Value};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView};
 use std::sync::Arc;
@@ -312,7 +312,12 @@ pub(crate) fn pairs_of<'py>(
 ) -> PyResult<()> {
     let Some(given) = given else { return Ok(()) };
     if let Ok(dict) = given.cast::<PyDict>() {
-        return dict.iter().try_for_each(|(key, value)| each(key, value));
+        // A copy of the pairs, made at once: other threads may change the dictionary.
+        let pairs = dict.items();
+        return pairs.iter().try_for_each(|pair| {
+            let (key, value) = pair.extract()?;
+            each(key, value)
+        });
     }
     if given.hasattr("keys")? {
         if given.hasattr("items")? {
@@ -333,7 +338,7 @@ pub(crate) fn pairs_of<'py>(
         let pair = pair?;
         let two: Vec<Bound<'py, PyAny>> = pair.try_iter()?.collect::<PyResult<_>>()?;
         let [key, value] = <[_; 2]>::try_from(two)
-            .map_err(|_| PyTypeError::new_err("pairs must have two elements"))?;
+            .map_err(|_| PyValueError::new_err("pairs must have two elements"))?;
         each(key, value)?;
     }
     Ok(())

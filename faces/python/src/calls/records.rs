@@ -13,6 +13,7 @@
 use super::source::{Kind, Place, Refused, Source};
 use crate::border::bytes::Input;
 use crate::border::error::{Failure, raised};
+use crate::border::held::detach;
 use crate::border::slot::Slot;
 use crate::border::span::Span;
 use crate::opening::Opening;
@@ -112,7 +113,7 @@ pub(crate) fn iterator_over(
                 next: FIRST,
                 limit: span.limit.unwrap_or(u64::MAX),
             },
-            "the iterator has ended",
+            (Failure::UsedUp, "the iterator has ended"),
         ),
     })
 }
@@ -126,7 +127,7 @@ pub(crate) fn count(py: Python<'_>, place: &Arc<Place>, span: &Span) -> PyResult
         py.check_signals()?;
         place.opening.check(py)?;
         let most = usize::try_from(limit - counted).map_or(COUNTED, |left| left.min(COUNTED));
-        let got = py.detach(|| source.count(most));
+        let got = detach(py, || source.count(most));
         let got = got.map_err(|refused| refusal(py, refused))?;
         counted += got.records as u64;
         if got.is_last {
@@ -137,7 +138,7 @@ pub(crate) fn count(py: Python<'_>, place: &Arc<Place>, span: &Span) -> PyResult
 }
 
 #[cold]
-fn refusal(py: Python<'_>, refused: Refused) -> PyErr {
+pub(crate) fn refusal(py: Python<'_>, refused: Refused) -> PyErr {
     match refused {
         Refused::Error(error) => raised(py, error),
         Refused::TransactionEnded => {

@@ -35,7 +35,11 @@ impl Snapshot {
     ) -> PyResult<Bound<'py, Snapshot>> {
         let inside = opening.enter(py)?;
         let snapshot = Held::new(inside.db().snapshot().or_raise(py)?);
-        let moment = Slot::new(opening, snapshot, "the snapshot is closed");
+        let moment = Slot::new(
+            opening,
+            snapshot,
+            (Failure::Closed, "the snapshot is closed"),
+        );
         Snapshot::of(py, opening, moment, keyspace)
     }
 

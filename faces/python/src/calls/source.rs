@@ -5,6 +5,7 @@
 
 use crate::border::error::OrRaise;
 use crate::border::held::Held;
+use crate::border::held::detach;
 use crate::border::slot::Slot;
 use crate::border::span::Span;
 use crate::opening::{Gated, Inside, Opening, Release};
@@ -127,11 +128,11 @@ impl Place {
                 {
                     return Ok(found);
                 }
-                py.detach(|| keyspace.get(key)).or_raise(py)
+                detach(py, || keyspace.get(key)).or_raise(py)
             }
             At::Moment(moment) => {
                 let snapshot = Place::snapshot(moment, py)?;
-                py.detach(|| snapshot.get(keyspace, key)).or_raise(py)
+                detach(py, || snapshot.get(keyspace, key)).or_raise(py)
             }
             At::Transaction(running) => {
                 let look_up = |transaction: &mut Held<Transaction>| match running.locks {
@@ -151,7 +152,7 @@ impl Place {
                 if let Ok(found) = here.try_get(key).or_raise(py)? {
                     return Ok(found.is_some());
                 }
-                py.detach(|| here.contains_key(key)).or_raise(py)
+                detach(py, || here.contains_key(key)).or_raise(py)
             }
             _ => self.look_up(py, key).map(|found| found.is_some()),
         }
@@ -166,11 +167,10 @@ impl Place {
         let here = self.enter(py)?;
         let keyspace: &Keyspace = &here;
         match &self.at {
-            At::Now => py.detach(|| keyspace.multi_get(keys)).or_raise(py),
+            At::Now => detach(py, || keyspace.multi_get(keys)).or_raise(py),
             At::Moment(moment) => {
                 let snapshot = Place::snapshot(moment, py)?;
-                py.detach(|| snapshot.multi_get(keyspace, keys))
-                    .or_raise(py)
+                detach(py, || snapshot.multi_get(keyspace, keys)).or_raise(py)
             }
             At::Transaction(running) => {
                 let look_up =
@@ -190,10 +190,10 @@ impl Place {
         let here = self.enter(py)?;
         let keyspace: &Keyspace = &here;
         let cursor = match &self.at {
-            At::Now => py.detach(|| keyspace.cursor::<&[u8]>(span.bounds())),
+            At::Now => detach(py, || keyspace.cursor::<&[u8]>(span.bounds())),
             At::Moment(moment) => {
                 let snapshot = Place::snapshot(moment, py)?;
-                py.detach(|| snapshot.cursor::<&[u8]>(keyspace, span.bounds()))
+                detach(py, || snapshot.cursor::<&[u8]>(keyspace, span.bounds()))
             }
             At::Transaction(_) => {
                 let place = self.clone();
@@ -428,11 +428,10 @@ impl Place {
         let here = self.enter(py)?;
         let keyspace: &Keyspace = &here;
         let found = match &self.at {
-            At::Now => py.detach(|| keyspace.get_part(key, part)).or_raise(py)?,
+            At::Now => detach(py, || keyspace.get_part(key, part)).or_raise(py)?,
             At::Moment(moment) => {
                 let snapshot = Place::snapshot(moment, py)?;
-                py.detach(|| snapshot.get_part(keyspace, key, part))
-                    .or_raise(py)?
+                detach(py, || snapshot.get_part(keyspace, key, part)).or_raise(py)?
             }
             At::Transaction(_) => {
                 let found = self.look_up(py, key)?;

@@ -7,16 +7,22 @@ use super::writes::{Range, TRANSACTION_USED, Write, keyspace_of, ttl_of};
 use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
 use crate::border::held::Held;
+use crate::border::held::detach;
 use crate::border::slot::Slot;
 use crate::border::span::Span;
 use crate::opening::Opening;
-use evendb::{Durability, Savepoint};
+use evendb::{Durability, ErrorKind, Savepoint};
 use evendb_base::fork;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The wait for a key's lock, if a call names none.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest wait between two looks for signals.
+const ROUND: Duration = Duration::from_millis(50);
 
 /// Reads and writes that take effect as one when the `with` block ends, or by `commit`: as if
 /// nothing else had happened between the first read and the last write. `evendb.Conflict` says that
@@ -255,13 +261,25 @@ impl Transaction {
         let here = self.place.enter(py)?;
         let (key, timeout): (_, Option<Duration>) = (Input::of(key, "key")?, ttl_of(timeout)?);
         let keyspace: &evendb::Keyspace = &here;
-        let found = self.running.slot.at_length(py, |transaction| {
-            if let Some(timeout) = timeout {
-                transaction.lock_timeout(timeout);
+        let until = Instant::now().checked_add(timeout.unwrap_or(PATIENCE));
+        // In short rounds, between which signals are looked at.
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let round = left.map_or(ROUND, |left| left.min(ROUND));
+            let found = self.running.slot.at_length(py, |transaction| {
+                transaction.lock_timeout(round);
+                transaction.get_for_update(keyspace, &*key)
+            })?;
+            match found {
+                Err(error)
+                    if error.kind() == ErrorKind::LockTimeout
+                        && left.is_none_or(|left| left > round) =>
+                {
+                    py.check_signals()?;
+                }
+                found => return Ok(given(py, found.or_raise(py)?, default)),
             }
-            transaction.get_for_update(keyspace, &*key)
-        })?;
-        Ok(given(py, found.or_raise(py)?, default))
+        }
     }
 
     /// A state to go back to by `rollback_to`.
@@ -293,7 +311,7 @@ impl Transaction {
     pub(crate) fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let _inside = self.place.opening.enter(py)?;
         let transaction = self.taken(py)?;
-        py.detach(|| transaction.into_inner().commit()).or_raise(py)
+        detach(py, || transaction.into_inner().commit()).or_raise(py)
     }
 
     /// Ends the transaction without writing anything; again, it does nothing.

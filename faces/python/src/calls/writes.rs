@@ -2,6 +2,7 @@
 
 use crate::border::bytes::Input;
 use crate::border::error::{Failure, OrRaise};
+use crate::border::held::detach;
 use crate::border::span::prefix_end;
 use crate::opening::Opening;
 use evendb::{Durability, Keyspace};
@@ -47,7 +48,7 @@ pub(crate) fn keyspace_of(opening: &Arc<Opening>, which: &Bound<'_, PyAny>) -> P
             "a keyspace is given by its name, or as a handle",
         ));
     };
-    py.detach(|| inside.db().keyspace(&name)).or_raise(py)
+    detach(py, || inside.db().keyspace(&name)).or_raise(py)
 }
 
 /// The bounds of a range that is deleted.
@@ -135,10 +136,16 @@ pub(crate) fn commit(
     if let Some(durability) = durability {
         batch.durability(durability);
     }
-    py.detach(|| batch.commit()).or_raise(py)
+    detach(py, || batch.commit()).or_raise(py)
 }
 
 /// What a second use of a batch says.
-pub(crate) const BATCH_USED: &str = "the batch was committed or given up; begin another one";
+pub(crate) const BATCH_USED: (Failure, &str) = (
+    Failure::UsedUp,
+    "the batch was committed or given up; begin another one",
+);
 /// What a second use of a transaction says.
-pub(crate) const TRANSACTION_USED: &str = "the transaction has ended; begin another one";
+pub(crate) const TRANSACTION_USED: (Failure, &str) = (
+    Failure::UsedUp,
+    "the transaction has ended; begin another one",
+);

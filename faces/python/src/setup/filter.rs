@@ -6,12 +6,24 @@
 use super::merge::text_of;
 use crate::border::bytes::Input;
 use crate::border::call;
+use crate::border::held::attached;
 use crate::opening::Opening;
 use evendb::{CompactionFilter, FilterDecision};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::cell::Cell;
 use std::sync::Arc;
+
+thread_local! {
+    /// Whether this thread runs a filter now.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a filter calls.
+pub(crate) fn is_inside() -> bool {
+    INSIDE.get()
+}
 
 struct Function {
     function: Py<PyAny>,
@@ -20,7 +32,7 @@ struct Function {
 
 impl CompactionFilter for Function {
     fn filter(&self, key: &[u8], value: &[u8]) -> FilterDecision {
-        let decided = Python::try_attach(|py| {
+        let decided = attached(|py| {
             let decide = || {
                 let arguments = (PyBytes::new(py, key), PyBytes::new(py, value));
                 let answer = call::call(self.function.bind(py), arguments)?;
@@ -33,7 +45,10 @@ impl CompactionFilter for Function {
                 let value = Input::of(&answer, "the filter's result (None, False or bytes)")?;
                 Ok(FilterDecision::Replace(value.into_vec()))
             };
-            decide().map_err(|error: PyErr| text_of(py, &error))
+            let outer = INSIDE.replace(true);
+            let decided = decide();
+            INSIDE.set(outer);
+            decided.map_err(|error: PyErr| text_of(py, &error))
         });
         match decided {
             Some(Ok(decision)) => decision,

@@ -10,6 +10,7 @@
 
 use crate::border::call;
 use crate::border::error::OrRaise;
+use crate::border::held::attached;
 use crate::opening::Opening;
 use evendb::{KeyspaceOptions, MergeError, MergeOperator};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -32,7 +33,7 @@ impl MergeOperator for Function {
         existing: Option<&[u8]>,
         operands: &[&[u8]],
     ) -> Result<Option<Vec<u8>>, MergeError> {
-        let called = Python::try_attach(|py| {
+        let called = attached(|py| {
             let merge = || {
                 let key = PyBytes::new(py, key);
                 let existing = existing.map(|value| PyBytes::new(py, value));
@@ -46,7 +47,10 @@ impl MergeOperator for Function {
                     crate::border::bytes::Input::of(&answer, "the merge function's result")?;
                 Ok(Some(value.into_vec()))
             };
-            merge().map_err(|error: PyErr| text_of(py, &error))
+            merge().map_err(|error: PyErr| {
+                call::keep_interrupt(py, &error);
+                text_of(py, &error)
+            })
         });
         match called {
             Some(Ok(value)) => Ok(value),

@@ -12,15 +12,21 @@
 //! time. It touches no object of Python. Invariants: each structure is released once, by its owner,
 //! through its own `release`, which is NULL from then on.
 
+use crate::border::error::Failure;
+use crate::border::held::{attached, away, detach};
+use crate::border::slot::Slot;
 use crate::border::span::Span;
 use crate::calls::reader::Reader;
-use crate::calls::records::not_pickled;
-use crate::calls::source::{Kind, Place, Refused, Source};
+use crate::calls::records::{not_pickled, refusal};
+use crate::calls::source::{self as records, At, Kind, Place, Refused};
+use evendb_base::fork;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Records and bytes of a batch.
 const BATCH: (usize, usize) = (65_536, 64 << 20);
@@ -69,7 +75,35 @@ struct Stream {
     source: Source,
     chunk: Vec<u8>,
     left: u64,
+    failed: Option<String>,
+    /// The text of the last error.
     error: Option<CString>,
+}
+
+/// Where batches come from: a cursor, which a close lets go; or chunks that are there already.
+struct Source {
+    slot: Option<Arc<Slot<records::Source>>>,
+    ready: VecDeque<(Vec<u8>, usize)>,
+}
+
+impl Source {
+    /// The records of a transaction are gathered at once: a batch that is asked for later could
+    /// wait for a thread that uses the transaction and wants the interpreter.
+    fn of_transaction(mut source: records::Source, limit: u64) -> Result<Source, Refused> {
+        let (mut ready, mut left) = (VecDeque::new(), limit);
+        while left > 0 {
+            let mut chunk = Vec::new();
+            let got = source.next_chunk(&mut chunk, limits_of(left, 1 << 20))?;
+            left -= got.records as u64;
+            if got.records > 0 {
+                ready.push_back((chunk, got.records));
+            }
+            if got.is_last {
+                break;
+            }
+        }
+        Ok(Source { slot: None, ready })
+    }
 }
 
 /// One column of a batch.
@@ -236,27 +270,51 @@ unsafe extern "C" fn get_schema(_: *mut ArrowArrayStream, out: *mut ArrowSchema)
 }
 
 impl Stream {
-    /// The next batch, or `None` behind the last one.
+    /// The next batch, or `None` behind the last one. An error comes again.
     fn next(&mut self) -> Result<Option<ArrowArray>, String> {
-        if self.place.opening.is_closed() {
-            return Err("the database is closed; open it again".to_owned());
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
         }
+        self.gathered()
+            .inspect_err(|text| self.failed = Some(text.clone()))
+    }
+
+    fn gathered(&mut self) -> Result<Option<ArrowArray>, String> {
+        let Source { slot, ready } = &mut self.source;
+        fork::check().map_err(|error| error.to_string())?;
+        let closed = || "the database is closed; open it again".to_owned();
+        let _inside = self.place.opening.enter_detached().ok_or_else(closed)?;
+        let Some(slot) = slot else {
+            let next = ready.pop_front();
+            return Ok(next.map(|(chunk, records)| batch(&chunk, records)));
+        };
         if self.left == 0 {
             return Ok(None);
         }
-        let most = usize::try_from(self.left).map_or(BATCH.0, |left| left.min(BATCH.0));
-        // The first buffer is small; it grows with what there is to give.
-        let bytes = (self.chunk.len() * 4).clamp(1 << 20, BATCH.1);
-        let got = self.source.next_chunk(&mut self.chunk, (most, bytes));
-        let got = got.map_err(|refused| match refused {
-            Refused::Error(error) => error.to_string(),
-            Refused::TransactionEnded => "the transaction has ended".to_owned(),
-        })?;
+        let limits = limits_of(self.left, self.chunk.len());
+        let chunk = &mut self.chunk;
+        let got = away(|| slot.detached(|source| source.next_chunk(chunk, limits)));
+        let got = got
+            .ok_or_else(closed)?
+            .map_err(|refused| text_of(&refused))?;
         self.left -= got.records as u64;
         match got.records {
             0 => Ok(None),
             records => Ok(Some(batch(&self.chunk, records))),
         }
+    }
+}
+
+/// Records and bytes of the next batch. The first one is small; they grow with what there is.
+fn limits_of(left: u64, bytes: usize) -> (usize, usize) {
+    let most = usize::try_from(left).map_or(BATCH.0, |left| left.min(BATCH.0));
+    (most, (bytes * 4).clamp(1 << 20, BATCH.1))
+}
+
+fn text_of(refused: &Refused) -> String {
+    match refused {
+        Refused::Error(error) => error.to_string(),
+        Refused::TransactionEnded => "the transaction has ended".to_owned(),
     }
 }
 
@@ -300,16 +358,18 @@ unsafe extern "C" fn get_last_error(stream: *mut ArrowArrayStream) -> *const c_c
 }
 
 unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
-    // SAFETY: the specification gives a stream that is not released yet; `capsule` made it.
+    // SAFETY: the specification gives a stream that is not released yet; `__arrow_c_stream__` made
+    // it. The thread is the consumer's, and may not take the interpreter: who has it may wait.
     unsafe {
-        drop(Box::from_raw((*stream).private_data.cast::<Stream>()));
+        let inner = Box::from_raw((*stream).private_data.cast::<Stream>());
+        away(|| drop(inner));
         (*stream).release = None;
     }
 }
 
 unsafe extern "C" fn destroy_capsule(capsule: *mut ffi::PyObject) {
-    // SAFETY: a capsule of this name, which `capsule` made; the consumer may have moved the stream
-    // away, which then has no `release` any more.
+    // SAFETY: a capsule of this name, which `__arrow_c_stream__` made; the consumer may have moved
+    // the stream away, which then has no `release` any more.
     unsafe {
         let stream = ffi::PyCapsule_GetPointer(capsule, CAPSULE.as_ptr());
         if stream.is_null() {
@@ -317,7 +377,12 @@ unsafe extern "C" fn destroy_capsule(capsule: *mut ffi::PyObject) {
             return;
         }
         let mut stream = Box::from_raw(stream.cast::<ArrowArrayStream>());
-        if let Some(release) = stream.release {
+        let Some(release) = stream.release else {
+            return;
+        };
+        // This is called with the interpreter, which nobody needs for what the stream lets go.
+        let place = AtomicPtr::new(&raw mut *stream);
+        if attached(|py| detach(py, || release(place.load(Ordering::Relaxed)))).is_none() {
             release(&raw mut *stream);
         }
     }
@@ -342,12 +407,27 @@ impl ArrowRecords {
     ) -> PyResult<Bound<'py, PyAny>> {
         // The protocol lets a producer give its own schema, whatever was asked for.
         let _ = requested_schema;
+        let left = self.span.limit.unwrap_or(u64::MAX);
         let source = self.place.records(py, &self.span, Kind::Items)?;
+        let source = match &self.place.at {
+            At::Transaction(_) => detach(py, || Source::of_transaction(source, left))
+                .map_err(|refused| refusal(py, refused))?,
+            _ => {
+                let used_up = (Failure::Closed, "the stream has ended");
+                let slot = Slot::new(&self.place.opening, source, used_up);
+                let ready = VecDeque::new();
+                Source {
+                    slot: Some(slot),
+                    ready,
+                }
+            }
+        };
         let stream = Box::into_raw(Box::new(Stream {
             place: self.place.clone(),
             source,
             chunk: Vec::new(),
-            left: self.span.limit.unwrap_or(u64::MAX),
+            left,
+            failed: None,
             error: None,
         }));
         let stream = Box::into_raw(Box::new(ArrowArrayStream {

@@ -1,6 +1,7 @@
 //! Backups, forks and copies of an open database; checks of a closed one.
 
 use crate::border::error::OrRaise;
+use crate::border::held::detach;
 use crate::calls::database::Database;
 use evendb::inspect::{InspectOptions, Severity};
 use evendb::{Backups, ForkOptions};
@@ -14,7 +15,7 @@ impl Database {
     /// directory share the files that they have in common. `evendb.restore` brings one back.
     fn backup<'py>(&self, py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyDict>> {
         let inside = self.opening.enter(py)?;
-        let done = py.detach(|| inside.db().backup(&path)).or_raise(py)?;
+        let done = detach(py, || inside.db().backup(&path)).or_raise(py)?;
         let figures = PyDict::new(py);
         figures.set_item("number", done.number)?;
         figures.set_item("bytes", done.bytes)?;
@@ -36,7 +37,7 @@ impl Database {
         let inside = self.opening.enter(py)?;
         let options = ForkOptions::new().copy_if_needed(copy_if_needed);
         let fork = || inside.db().fork_with(&path, &options);
-        let done = py.detach(fork).or_raise(py)?;
+        let done = detach(py, fork).or_raise(py)?;
         let figures = PyDict::new(py);
         figures.set_item("files_linked", done.files_linked)?;
         figures.set_item("bytes_linked", done.bytes_linked)?;
@@ -48,7 +49,7 @@ impl Database {
     /// Makes a copy in the new directory `path`, beside writers, and verifies it.
     fn copy_to<'py>(&self, py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyDict>> {
         let inside = self.opening.enter(py)?;
-        let done = py.detach(|| inside.db().copy_to(&path)).or_raise(py)?;
+        let done = detach(py, || inside.db().copy_to(&path)).or_raise(py)?;
         let figures = PyDict::new(py);
         figures.set_item("bytes_linked", done.bytes_linked)?;
         figures.set_item("bytes_copied", done.bytes_copied)?;
@@ -66,15 +67,14 @@ pub(crate) fn restore(
     path: PathBuf,
     number: Option<u64>,
 ) -> PyResult<u64> {
-    py.detach(|| Backups::at(&backups).restore(number, &path))
-        .or_raise(py)
+    detach(py, || Backups::at(&backups).restore(number, &path)).or_raise(py)
 }
 
 /// The backups in a directory, the oldest first.
 #[pyfunction]
 pub(crate) fn backups(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyList>> {
     let all = PyList::empty(py);
-    for info in py.detach(|| Backups::at(&path).list()).or_raise(py)? {
+    for info in detach(py, || Backups::at(&path).list()).or_raise(py)? {
         let about = PyDict::new(py);
         about.set_item("number", info.number)?;
         about.set_item("time", info.seconds)?;
@@ -95,7 +95,7 @@ pub(crate) fn backups(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyLis
 #[pyfunction]
 pub(crate) fn verify(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let check = || evendb::inspect::verify(&path, InspectOptions::new());
-    let report = py.detach(check).or_raise(py)?;
+    let report = detach(py, check).or_raise(py)?;
     let checked = PyDict::new(py);
     checked.set_item("files", report.checked.files)?;
     checked.set_item("bytes", report.checked.bytes)?;

@@ -2,6 +2,7 @@
 
 use crate::border::bytes::Input;
 use crate::border::error::OrRaise;
+use crate::border::held::detach;
 use crate::border::span::Span;
 use crate::calls::database::Database;
 use crate::calls::keyspace::Keyspace;
@@ -19,7 +20,7 @@ impl Database {
     /// True
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let inside = self.opening.enter(py)?;
-        let stats = py.detach(|| inside.db().stats());
+        let stats = detach(py, || inside.db().stats());
         let all = PyDict::new(py);
         for figure in stats.figures() {
             all.set_item(figure.name, figure.value)?;
@@ -30,7 +31,7 @@ impl Database {
     /// The figures as text for people.
     fn stats_text(&self, py: Python<'_>) -> PyResult<String> {
         let inside = self.opening.enter(py)?;
-        Ok(py.detach(|| inside.db().stats().to_string()))
+        Ok(detach(py, || inside.db().stats().to_string()))
     }
 }
 
@@ -48,8 +49,7 @@ impl Keyspace {
     ) -> PyResult<u64> {
         let here = self.place.enter(py)?;
         let span = Span::of(prefix, start, stop)?;
-        py.detach(|| here.approximate_len::<&[u8]>(span.bounds()))
-            .or_raise(py)
+        detach(py, || here.approximate_len::<&[u8]>(span.bounds())).or_raise(py)
     }
 
     /// About how many bytes the keys and values have, in all or with a prefix or within bounds.
@@ -63,7 +63,7 @@ impl Keyspace {
     ) -> PyResult<u64> {
         let here = self.place.enter(py)?;
         let span = Span::of(prefix, start, stop)?;
-        let size = py.detach(|| here.approximate_size::<&[u8]>(span.bounds()));
+        let size = detach(py, || here.approximate_size::<&[u8]>(span.bounds()));
         size.or_raise(py).map(|size| size.bytes)
     }
 
@@ -76,7 +76,7 @@ impl Keyspace {
     fn ttl(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let here = self.place.enter(py)?;
         let key = Input::of(key, "key")?;
-        let expires = py.detach(|| {
+        let expires = detach(py, || {
             let snapshot = here.db().snapshot()?;
             snapshot.expires(&here, &*key)
         });

@@ -3,6 +3,7 @@
 use crate::border::bytes::Input;
 use crate::border::error::{Failure, OrRaise};
 use crate::border::held::Held;
+use crate::border::held::detach;
 use crate::calls::keyspace::Keyspace;
 use crate::calls::reader::pairs_of;
 use crate::calls::writes::Range;
@@ -37,7 +38,7 @@ impl Gathering {
     fn put_all(&mut self, py: Python<'_>) -> PyResult<()> {
         py.check_signals()?;
         let (ingest, bytes, ends) = (&mut self.ingest, &self.bytes, &self.ends);
-        py.detach(|| {
+        detach(py, || {
             let mut start = 0;
             for &(key_end, end) in ends {
                 ingest.put(&bytes[start..key_end], &bytes[key_end..end])?;
@@ -66,7 +67,7 @@ impl Keyspace {
         sorted_pairs: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let here = self.place.enter(py)?;
-        let ingest = py.detach(|| here.begin_ingest()).or_raise(py)?;
+        let ingest = detach(py, || here.begin_ingest()).or_raise(py)?;
         drop(here);
         let mut gathering = Gathering {
             ingest: Held::new(ingest),
@@ -79,7 +80,7 @@ impl Keyspace {
         })?;
         gathering.put_all(py)?;
         let ingest = gathering.ingest.into_inner();
-        let done = py.detach(|| ingest.finish()).or_raise(py)?;
+        let done = detach(py, || ingest.finish()).or_raise(py)?;
         let figures = PyDict::new(py);
         figures.set_item("records", done.records)?;
         figures.set_item("data_bytes", done.data_bytes)?;
@@ -96,7 +97,7 @@ impl Keyspace {
         let here = self.place.enter(py)?;
         let id = here.id();
         let made = function.map(|function| filter::made(self.opening(), id, function));
-        py.detach(|| here.set_compaction_filter(made)).or_raise(py)
+        detach(py, || here.set_compaction_filter(made)).or_raise(py)
     }
 
     /// Rewrites the keyspace, or the keys from `start` to below `stop`, into the fewest bytes.
@@ -108,9 +109,13 @@ impl Keyspace {
         start: Option<&Bound<'py, PyAny>>,
         stop: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
+        if filter::is_inside() {
+            let message = "a compaction filter must not compact: it would wait for itself";
+            return Err(Failure::InvalidArgument.raised(py, message));
+        }
         let here = self.place.enter(py)?;
         let range = Range::of(start, stop)?;
-        let done = py.detach(|| here.compact_range::<&[u8]>(range.bounds()));
+        let done = detach(py, || here.compact_range::<&[u8]>(range.bounds()));
         let done = done.or_raise(py)?;
         if let Some(text) = filter::failure_of(self.opening(), here.id()) {
             let message = format!("the compaction filter raised; its records stay: {text}");

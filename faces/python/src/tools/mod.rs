@@ -4,4 +4,5 @@ pub(crate) mod arrow;
 pub(crate) mod copies;
 pub(crate) mod figures;
 pub(crate) mod ingest;
+mod times;
 pub(crate) mod typed_keys;

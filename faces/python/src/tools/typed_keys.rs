@@ -8,6 +8,7 @@
 //! begins with is a prefix of its bytes in both forms, except a single column with types, which is
 //! encoded alone.
 
+use super::times;
 use evendb::keys::{
     Column, ColumnType, DecodeError, KeyColumn, KeyEncoder, ReadColumn, Reader, decode_columns,
 };
@@ -143,11 +144,17 @@ fn column_of(kind: &ColumnType, value: &Bound<'_, PyAny>) -> PyResult<Column<'st
         ColumnType::I32 => Column::I32(value.extract()?),
         ColumnType::I64 => Column::I64(value.extract()?),
         ColumnType::I128 => Column::I128(value.extract()?),
-        ColumnType::F32 => Column::F32(value.extract()?),
+        ColumnType::F32 => {
+            let (number, wide) = (value.extract::<f32>()?, value.extract::<f64>()?);
+            if number.is_infinite() && wide.is_finite() {
+                return Err(PyOverflowError::new_err("the float is too large for f32"));
+            }
+            Column::F32(number)
+        }
         ColumnType::F64 => Column::F64(value.extract()?),
         ColumnType::Bool => Column::Bool(value.extract()?),
         ColumnType::Char => Column::Char(value.extract()?),
-        ColumnType::Time => Column::Time(value.extract()?),
+        ColumnType::Time => Column::Time(times::moment_of(value)?),
         ColumnType::Duration => Column::Duration(value.extract()?),
         ColumnType::Optional(_) if value.is_none() => Column::Optional(None),
         ColumnType::Optional(inner) => Column::Optional(Some(Box::new(column_of(inner, value)?))),
@@ -182,7 +189,7 @@ fn value_of<'py>(py: Python<'py>, column: Column<'_>) -> PyResult<Bound<'py, PyA
         Column::F64(value) => value.into_bound_py_any(py),
         Column::Bool(value) => value.into_bound_py_any(py),
         Column::Char(value) => value.into_bound_py_any(py),
-        Column::Time(value) => value.into_bound_py_any(py),
+        Column::Time(value) => times::datetime_of(py, value),
         Column::Duration(value) => value.into_bound_py_any(py),
         Column::Optional(None) => Ok(py.None().into_bound(py)),
         Column::Optional(Some(inner)) | Column::Descending(inner) => value_of(py, *inner),
