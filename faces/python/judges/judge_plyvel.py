@@ -24,12 +24,13 @@ def main() -> int:
     without_roots_rights()
     sys.path.insert(0, str(JUDGES / "shims"))
     tests = sdist("plyvel", VERSION) / "test" / "test_plyvel.py"
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # Other plugins may want a terminal.
     judge = Judge(f"plyvel {VERSION}", UNABLE)
     judge.ended(pytest.main([
-        "-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:asyncio", "--noconftest",
+        "-p", "no:cacheprovider", "-p", "no:terminal", "--noconftest",
         "-c", os.devnull, "--import-mode=importlib", "--rootdir", str(tests.parent),
-                 "-W", "error::pytest.PytestUnhandledThreadExceptionWarning", str(tests)],
-                plugins=[PytestRecorder(judge)])
+        "-W", "error::pytest.PytestUnhandledThreadExceptionWarning", str(tests),
+    ], plugins=[PytestRecorder(judge)]))
     return judge.finish()
 
 

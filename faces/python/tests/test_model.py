@@ -534,4 +534,5 @@ def test_quick_steps():
         finally:
             machine.teardown()
         life += 1
+        print(f"{done} quick steps", flush=True)
     print(f"{done} quick steps, 0 differences")
