@@ -30,10 +30,10 @@
 //! votes and log ids are.
 
 use evendb::{CommitFuture, Db, Error, ErrorKind, Keyspace, Result};
+use parking_lot::{Mutex, MutexGuard};
 use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Bytes of entries after which [`Log::entries`] ends early, if it may.
@@ -155,8 +155,7 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // What a panic may leave is the state before or after one assignment.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Stores a record beside the entries, for example the vote. Durable when the result is ready.

@@ -9,6 +9,12 @@
 //! replay build with `RUSTFLAGS="--cfg tokio_unstable"`, which has that choice follow the seed,
 //! too.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "no model runs a test or an example"
+)]
+#![allow(clippy::result_large_err, reason = "openraft has errors of that size")]
+
 mod common;
 
 use common::linearizable::{Kind, NEVER, Op, check, keep};

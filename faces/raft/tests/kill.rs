@@ -5,6 +5,12 @@
 //! `EVENDB_RAFT_KILLS` sets the number of kills (default 3; the campaign has 200), and
 //! `EVENDB_HISTORY_OUT` a folder for the history.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "no model runs a test or an example"
+)]
+#![allow(clippy::result_large_err, reason = "openraft has errors of that size")]
+
 mod common;
 #[allow(dead_code, reason = "its main function is the example's")]
 #[path = "../examples/serve/main.rs"]

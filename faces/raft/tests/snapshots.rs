@@ -67,7 +67,7 @@ fn content(store: &Store) -> Content {
 fn read_all(file: Arc<dyn File>) -> Result<u64> {
     let mut reader = Reader::new(file)?;
     let mut records = 0;
-    while let Some(piece) = reader.next()? {
+    while let Some(piece) = reader.next_piece()? {
         records += u64::from(matches!(piece, Piece::Record(..)));
     }
     Ok(records)
@@ -207,7 +207,7 @@ fn records_longer_than_a_frame_and_empty_keyspaces_go_through() {
     writer.finish().expect("is written");
     let mut reader = Reader::new(file).expect("begins");
     let mut pieces = Vec::new();
-    while let Some(piece) = reader.next().expect("is read") {
+    while let Some(piece) = reader.next_piece().expect("is read") {
         pieces.push(piece);
     }
     let record = |key: &[u8], value: &[u8]| Piece::Record(key.to_vec(), value.to_vec());

@@ -7,6 +7,12 @@
 //! An entry puts a value of 100 bytes under a random key. Bytes are those that the kernel counts for
 //! the process (`write_bytes` of `/proc/self/io`), of all three nodes; where it does not count, 0.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "no model runs a test or an example"
+)]
+#![allow(clippy::result_large_err, reason = "openraft has errors of that size")]
+
 #[path = "redb.rs"]
 mod baseline;
 

@@ -34,7 +34,7 @@ impl Client {
     pub async fn post(&self, path: &str, body: Vec<u8>) -> io::Result<(StatusCode, Bytes)> {
         let mut place = self.connection.lock().await;
         // Put back when the answer has come: a request that is dropped leaves no connection.
-        let mut connection = match place.take().filter(|connection| !connection.is_closed()) {
+        let mut connection = match self.kept(place.take()).await {
             Some(connection) => connection,
             None => self.connect().await?,
         };
@@ -55,6 +55,16 @@ impl Client {
             .to_bytes();
         *place = Some(connection);
         Ok((status, body))
+    }
+
+    /// The connection, if it is ready for a request.
+    async fn kept(
+        &self,
+        kept: Option<SendRequest<Full<Bytes>>>,
+    ) -> Option<SendRequest<Full<Bytes>>> {
+        let mut connection = kept?;
+        connection.ready().await.ok()?;
+        Some(connection)
     }
 
     async fn connect(&self) -> io::Result<SendRequest<Full<Bytes>>> {

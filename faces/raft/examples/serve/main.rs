@@ -17,6 +17,8 @@
 //! Bodies are postcard. A node that is not the leader answers 421. Whoever reaches the port can do
 //! everything: authentication belongs in front.
 
+#![allow(clippy::result_large_err, reason = "openraft has errors of that size")]
+
 pub mod http;
 
 use evendb_raft::machine::{Answer, Command, KeyValue};

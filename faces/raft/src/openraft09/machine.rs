@@ -1,24 +1,20 @@
 //! [`StateMachine`]: openraft's state machine over an application's [`Machine`].
 
-use super::{SnapshotFile, Types, any, blocking, encode, from_applied, place, to_applied};
+use super::{Place, SnapshotFile, Types, any, blocking, encode, from_applied, place, to_applied};
 use crate::snapshot::shelf::Kept;
 use crate::state::State;
 use crate::state::effects::Effects;
 use crate::store::Store;
 use openraft::storage::{RaftStateMachine, Snapshot};
 use openraft::{
-    EntryPayload, LogId, OptionalSend, RaftSnapshotBuilder, RaftTypeConfig, SnapshotMeta,
-    StorageError, StorageIOError, StoredMembership,
+    EntryPayload, OptionalSend, RaftSnapshotBuilder, RaftTypeConfig, SnapshotMeta, StorageError,
+    StorageIOError, StoredMembership,
 };
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 type Outcome<C, T> = Result<T, StorageError<<C as RaftTypeConfig>::NodeId>>;
-type Place<C> = (
-    Option<LogId<<C as RaftTypeConfig>::NodeId>>,
-    StoredMembership<<C as RaftTypeConfig>::NodeId, <C as RaftTypeConfig>::Node>,
-);
 
 /// What an application's entries do. Every node applies the same entries in the same order, so the
 /// effects may depend on the entry and the state alone: on no clock, no random number, no setting.

@@ -88,6 +88,9 @@ fn any(error: &Error) -> AnyError {
 
 type Membership<C> = StoredMembership<<C as RaftTypeConfig>::NodeId, <C as RaftTypeConfig>::Node>;
 
+/// The last applied log id, and the last membership.
+type Place<C> = (Option<LogId<<C as RaftTypeConfig>::NodeId>>, Membership<C>);
+
 /// What the core has of openraft's ids: the index, and all of it as bytes.
 fn place<N: NodeId>(id: &LogId<N>) -> Result<(u64, Vec<u8>)> {
     Ok((id.index, encode(id)?))
@@ -106,9 +109,7 @@ fn to_applied<C: RaftTypeConfig>(
     Ok(Applied { last, membership })
 }
 
-fn from_applied<C: RaftTypeConfig>(
-    applied: &Applied,
-) -> Result<(Option<LogId<C::NodeId>>, Membership<C>)> {
+fn from_applied<C: RaftTypeConfig>(applied: &Applied) -> Result<Place<C>> {
     let last = applied.last.as_ref();
     let last = last
         .map(|(_, id)| decode(id, "the applied log id"))

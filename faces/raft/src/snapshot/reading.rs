@@ -144,7 +144,7 @@ impl Reader {
     ///
     /// # Errors
     /// `Corruption` with file and offset, `Unsupported`, `Io`.
-    pub fn next(&mut self) -> Result<Option<Piece>> {
+    pub fn next_piece(&mut self) -> Result<Option<Piece>> {
         loop {
             if self.given < self.records.len() {
                 return self.next_record().map(Some);

@@ -15,8 +15,9 @@ use super::{Reader, failed};
 use crate::state::Applied;
 use evendb::Result;
 use evendb::vfs::{File, Vfs};
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 const WHOLE: &str = ".snapshot";
 const PART: &str = ".part";
@@ -92,7 +93,7 @@ impl Shelf {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     fn remove(&self, name: &str) -> Result<()> {

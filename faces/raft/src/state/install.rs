@@ -14,7 +14,7 @@ use super::{
 use crate::snapshot::{Piece, Reader};
 use evendb::{Db, Ingest, Keyspace, KeyspaceOptions, Result};
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Drops the keyspaces of all other generations.
 pub(super) fn drop_others(db: &Db, generation: u64) -> Result<()> {
@@ -88,7 +88,7 @@ impl State {
         batch.put(&self.meta, CHANGES_FROM, from.to_le_bytes());
         batch.delete_range::<[u8; 8]>(&self.changes, ..);
         // A moment is taken before both or after both.
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         batch.commit()?;
         *current = new;
         drop(current);
@@ -101,7 +101,7 @@ impl State {
 
     fn ingest(&self, reader: &mut Reader, number: u64) -> Result<()> {
         let mut ingest: Option<Ingest> = None;
-        while let Some(piece) = reader.next()? {
+        while let Some(piece) = reader.next_piece()? {
             match piece {
                 Piece::Keyspace(name) => {
                     finish(ingest.take())?;

@@ -30,10 +30,11 @@ mod install;
 
 use effects::Effects;
 use evendb::{Db, Error, ErrorKind, Iter, Keyspace, KeyspaceOptions, Result, Snapshot, Value};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::RangeBounds;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 const APPLIED: &str = "applied";
@@ -208,15 +209,11 @@ impl State {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        // What a panic may leave is the state before or after one assignment.
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 
     fn generation(&self) -> Arc<Generation> {
-        self.current
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.current.read().clone()
     }
 
     /// Up to where entries are applied.
@@ -301,7 +298,7 @@ impl State {
     /// `Closed`, and those of reads.
     pub fn moment(&self) -> Result<Moment> {
         // An install moves the generation under the write lock.
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         let (snapshot, generation) = (self.db.snapshot()?, current.clone());
         drop(current);
         let applied = read_applied(|name| snapshot.get(&self.meta, name))?;
