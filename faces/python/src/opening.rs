@@ -11,9 +11,9 @@
 //!
 //! Why no call uses a handle that was let go: a call counts itself as inside before it looks
 //! whether the database is closed, and `close` marks it as closed before it looks whether anybody
-//! is inside (both SeqCst): one of them sees the other. A call that is inside is never waited for with the
-//! interpreter's lock. If it stays inside for seconds (a merge function of Python that closes its
-//! own database), the handles are not let go here but with their objects.
+//! is inside (both SeqCst): one of them sees the other. A call that is inside is never waited for
+//! with the interpreter's lock. If it stays inside for seconds (a merge function of Python that
+//! closes its own database), the handles are not let go here but with their objects.
 //!
 //! When the interpreter ends, all that is open is closed first, as long as functions of Python can
 //! be called: a thread of the engine that waited for the interpreter then would wait for ever.
