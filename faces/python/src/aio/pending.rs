@@ -38,7 +38,7 @@ use std::task::{Context, Poll, Waker};
 enum Work {
     Get(GetFuture),
     Many(MultiGetFuture),
-    Commit(CommitFuture),
+    Commit(Box<CommitFuture>),
     Persist(PersistFuture),
     Range(RangeChunks),
     Changes(Arc<Slot<Held<evendb::Changes>>>),
@@ -58,7 +58,9 @@ impl Work {
         match self {
             Work::Get(future) => Pin::new(future).poll(context).map_ok(Outcome::Value),
             Work::Many(future) => Pin::new(future).poll(context).map_ok(Outcome::Values),
-            Work::Commit(future) => Pin::new(future).poll(context).map_ok(|()| Outcome::Nothing),
+            Work::Commit(future) => Pin::new(&mut **future)
+                .poll(context)
+                .map_ok(|()| Outcome::Nothing),
             Work::Persist(future) => Pin::new(future).poll(context).map_ok(|()| Outcome::Nothing),
             Work::Range(range) => range.poll_next_chunk(context).map_ok(Outcome::Records),
             Work::Changes(slot) => {
@@ -303,7 +305,11 @@ pub(crate) fn begin_write<'py>(
     if let Some(durability) = durability {
         batch.durability(durability);
     }
-    Pending::begun(py, &place.opening, Work::Commit(batch.commit_async()))
+    Pending::begun(
+        py,
+        &place.opening,
+        Work::Commit(Box::new(batch.commit_async())),
+    )
 }
 
 /// The commit of a batch, done when this returns None; or a `Pending`.
@@ -311,7 +317,7 @@ pub(crate) fn begin_write<'py>(
 pub(crate) fn begin_commit<'py>(batch: &Bound<'py, Batch>) -> PyResult<Bound<'py, PyAny>> {
     let (py, batch) = (batch.py(), batch.get());
     let _inside = batch.opening().enter(py)?;
-    let work = Work::Commit(batch.taken(py)?.into_inner().commit_async());
+    let work = Work::Commit(Box::new(batch.taken(py)?.into_inner().commit_async()));
     Pending::begun(py, batch.opening(), work)
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn of_database(
     Ok(options)
 }
 
-/// [`of_database`] for a keyspace.
+/// [`of_database`] for a keyspace. These two are not chosen by None, as they are in the stubs.
 pub(crate) fn of_keyspace(
     py: Python<'_>,
     mut options: KeyspaceOptions,
@@ -66,6 +66,9 @@ pub(crate) fn of_keyspace(
 ) -> PyResult<KeyspaceOptions> {
     for (name, value) in given.into_iter().flatten() {
         let name = name.extract::<String>()?;
+        if value.is_none() && (name == "compression" || name == "layout") {
+            continue;
+        }
         let set = options.set(&name, &text_of(&name, &value)?);
         options = match known(KeyspaceOptions::table(), &name) {
             true => set.or_raise(py)?,
@@ -73,19 +76,6 @@ pub(crate) fn of_keyspace(
         };
     }
     Ok(options)
-}
-
-/// One option, if it was given.
-pub(crate) fn one(
-    py: Python<'_>,
-    options: KeyspaceOptions,
-    name: &str,
-    value: Option<&Bound<'_, PyAny>>,
-) -> PyResult<KeyspaceOptions> {
-    match value {
-        Some(value) if !value.is_none() => options.set(name, &text_of(name, value)?).or_raise(py),
-        _ => Ok(options),
-    }
 }
 
 /// The options of `table` as dictionaries, for `evendb.options()`.

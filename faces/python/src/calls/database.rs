@@ -162,10 +162,7 @@ impl Database {
     /// >>> words.merge(b"a", b"albatross")
     /// >>> words[b"a"]
     /// b'albatross'
-    #[pyo3(signature = (
-        name, *, create=true, ttl=None, merge=None, compression=None, layout=None, **options
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keywords of a call of Python")]
+    #[pyo3(signature = (name, *, create=true, ttl=None, merge=None, **options))]
     fn keyspace<'py>(
         &self,
         py: Python<'py>,
@@ -173,8 +170,6 @@ impl Database {
         create: bool,
         ttl: Option<f64>,
         merge: Option<&Bound<'py, PyAny>>,
-        compression: Option<&Bound<'py, PyAny>>,
-        layout: Option<&Bound<'py, PyAny>>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, Keyspace>> {
         let inside = self.opening.enter(py)?;
@@ -187,8 +182,6 @@ impl Database {
         if let Some(ttl) = super::writes::ttl_of(ttl)? {
             chosen = chosen.ttl(ttl);
         }
-        chosen = texts::one(py, chosen, "compression", compression)?;
-        chosen = texts::one(py, chosen, "layout", layout)?;
         chosen = texts::of_keyspace(py, chosen, options)?;
         chosen = merge::chosen(&self.opening, chosen, merge)?;
         let keyspace = detach(py, || db.keyspace_with(name, &chosen)).or_raise(py)?;

@@ -8,7 +8,7 @@ use crate::calls::database::Database;
 use crate::calls::keyspace::Keyspace;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::time::{Duration, SystemTime};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[pymethods]
 impl Database {
@@ -80,10 +80,9 @@ impl Keyspace {
             let snapshot = here.db().snapshot()?;
             snapshot.expires(&here, &*key)
         });
-        let left = |at: SystemTime| {
-            at.duration_since(SystemTime::now())
-                .unwrap_or(Duration::ZERO)
-        };
+        let since = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = UNIX_EPOCH.elapsed().unwrap_or_default();
+        let left = |at| since(at).saturating_sub(now);
         Ok(expires.or_raise(py)?.map(|at| left(at).as_secs_f64()))
     }
 }
