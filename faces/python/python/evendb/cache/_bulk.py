@@ -197,13 +197,15 @@ class BulkMethods:
 
     def _store_setting(self, name, value):
         """Settings are no part of a transaction: they are stored at once."""
-        store = self._locked(retry=True)
+        taken = []
         try:
+            store = self._take(taken, True)
             if name == "eviction_policy":
                 self._change_policy(store, value)
             self._room.write_settings({name: value})
         finally:
-            store.lock.release()
+            for lock in taken:
+                lock.release()
 
     def _change_policy(self, store, policy):
         """Makes the index of another policy, from the order of storing.

@@ -252,51 +252,54 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         Other threads' writes wait, their reads do not. An exception undoes all of the block. Blocks
         may be nested; the outermost one commits. Do not await inside: it belongs to the thread.
         """
-        store = self._locked(retry)
+        taken = []
         try:
+            store = self._take(taken, retry)
             if store.mine():
                 yield
             else:
                 with _store.transaction(store):
                     yield
         finally:
-            store.lock.release()
+            for lock in taken:
+                lock.release()
 
-    def _locked(self, retry):
+    def _take(self, taken, retry):
+        """The store, with its lock in `taken`, which the caller releases in a `finally`."""
         while True:
             store = self._open()
             if store.read_only:
                 raise evendb.ReadOnly(f"the cache {self._directory!r} was opened for reading only")
-            if not store.lock.acquire(timeout=-1 if retry else max(self._timeout, 0)):
+            _store.take(taken, store.lock, True, -1 if retry else max(self._timeout, 0))
+            if not taken:
                 raise Timeout(0)
             if self._store is store:
                 return store
-            store.lock.release()  # It was closed meanwhile.
+            # It was closed meanwhile. No handler of a signal runs between these two lines.
+            del taken[:]
+            store.lock.release()
 
     @contextlib.contextmanager
     def _transact(self, retry=False, filename=None):
+        taken = []
         try:
-            store = self._locked(retry)
-        except BaseException:
-            if filename is not None:
-                self._disk.remove(filename)
-            raise
-        try:
-            if store.mine():
-                unit = _store.joined(self._room, self._disk)
+            try:
+                store = self._take(taken, retry)
+            except BaseException:
                 if filename is not None:
-                    unit.new_files.append(filename)
-                yield unit
+                    self._disk.remove(filename)
+                raise
+            if store.mine():
+                yield _store.joined(self._room, self._disk, filename)
                 return
             if self._room.notes:
                 # A unit of its own: culling below reads what is committed.
                 self._room.save_counts()
-            with _store.single(self._room, self._disk) as unit:
-                if filename is not None:
-                    unit.new_files.append(filename)
+            with _store.single(self._room, self._disk, filename) as unit:
                 yield unit
         finally:
-            store.lock.release()
+            for lock in taken:
+                lock.release()
 
     # ---- keys and values as bytes ----
 
@@ -461,13 +464,16 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         raise evendb.Closed("the cache was closed again and again while it was read")
 
     def _flush_notes(self):
-        store = self._store
-        if store is not _CLOSED and store.tx is None and store.lock.acquire(blocking=False):
-            try:
-                if self._store is store:
-                    self._room.save_counts()
-            finally:
-                store.lock.release()
+        store, taken = self._store, []
+        if store is _CLOSED or store.tx is not None:
+            return
+        try:
+            _store.take(taken, store.lock, False)
+            if taken and self._store is store:
+                self._room.save_counts()
+        finally:
+            for lock in taken:
+                lock.release()
 
     def set(self, key, value, expire=None, read=False, tag=None, retry=False):
         """Stores `value` for `key`; True. `expire` is in seconds from now."""

@@ -26,6 +26,12 @@ between two writes are in memory only, until the next write or the close.
 NOTES of gets ("least recently used", "least frequently used") are in memory, at most NOTES_MAX,
 and go into the index with the next write. A crash loses at most those.
 
+EXCEPTIONS AT ANY LINE. The handler of a signal (Ctrl-C, an alarm) may raise between any two steps,
+most often just after a commit that has happened. So a unit is in `pending` from its beginning until
+its outcome is in memory. Whoever leaves it by an exception, and else the next writer, settles it:
+the record `m`, read back, says whether it was committed. Locks are taken by `take` and are released
+in a `finally` that begins before.
+
 FORK: a child that inherits a store gets `ForkError` from it; the locks here are made anew in it.
 """
 
@@ -36,7 +42,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import compress
 
 import evendb
 
@@ -66,6 +73,15 @@ def file_folder(room):
 
 class Timeout(Exception):
     """The lock of the cache was not to be had in time. The first argument counts what was done."""
+
+
+def take(taken, lock, blocking=True, timeout=-1):
+    """Takes `lock`, and appends it to `taken` if it was to be had.
+
+    Both are one step of C: no handler of a signal runs between them, so that the caller's `finally`
+    knows by `taken` what to release.
+    """
+    taken.extend(compress((lock,), map(lock.acquire, (blocking,), (timeout,))))
 
 
 class _Locks:
@@ -102,6 +118,8 @@ class Store:
         self.tx = None
         self.owner = None
         self.units = {}
+        self.pending = []
+        self.writing = False
         self.users = 0
         self.rooms = {}
         self.db = _open_database(path, mode, options)
@@ -130,6 +148,17 @@ class Store:
             if found is None:
                 found = self.rooms[name] = Room(self, name)
             return found
+
+    def settle(self):
+        """Ends the units whose outcome is not known here. The caller has the lock."""
+        for unit in tuple(self.pending):
+            unit.settle()
+        self.pending = []
+
+    def give_up(self):
+        """As `settle`, after an exception. What fails now is done by the next writer."""
+        with suppress(Exception):
+            self.settle()
 
     def mine(self):
         """Whether this thread is inside of `transact()`."""
@@ -202,23 +231,29 @@ def abandon(store):
     Python may collect a Cache at any line of any thread, also of one that is in this module. Where
     a lock is not free the store waits for the next opening, or for the end of the process.
     """
-    if not locks.registry.acquire(blocking=False):
-        _orphans.append(store)
-        return
+    taken = []
     try:
+        take(taken, locks.registry, False)
+        if not taken:
+            _orphans.append(store)
+            return
         if store.users > 1:
             store.users -= 1
             return
     finally:
-        locks.registry.release()
+        for lock in taken:
+            lock.release()
     # The last user is gone, so this thread is in no operation of the store.
-    if not store.lock.acquire(blocking=False):
-        _orphans.append(store)
-        return
+    taken = []
     try:
-        store.release()
+        take(taken, store.lock, False)
+        if taken:
+            store.release()
+        else:
+            _orphans.append(store)
     finally:
-        store.lock.release()
+        for lock in taken:
+            lock.release()
 
 
 @atexit.register
@@ -235,6 +270,7 @@ def _after_fork():
     for store in _registry.values():
         store.lock = threading.RLock()
         store.tx = store.owner = None
+        store.units, store.pending, store.writing = {}, [], False
         for room in store.rooms.values():
             room.notes_lock = threading.Lock()
 
@@ -360,65 +396,87 @@ class Room:
 
 
 @contextmanager
-def single(room, disk=None):
+def single(room, disk=None, filename=None):
     """A unit that is one batch. The caller has the store's lock, and is in no `transact()`."""
-    unit = None
+    store = room.store
+    if store.writing:
+        # A finalizer, or what encodes a value, has come here from within a write of this thread.
+        raise evendb.Error("a write to a cache from within another write to it")
+    if store.pending:
+        store.settle()
     try:
-        with room.store.db.batch() as batch:
+        store.writing = True
+        with store.db.batch() as batch:
             writes = [batch.keyspace(name) for name in room.names]
-            unit = Unit(room, (room.values, room.index), writes, disk)
+            unit = Unit(room, (room.values, room.index), writes, disk, filename)
+            store.pending = [unit]
             yield unit
             unit.finish()
+        unit.adopt()
+        store.pending = []
     except BaseException:
-        if unit is not None:
-            unit.undo()
+        store.give_up()
         raise
-    unit.adopt()
+    finally:
+        store.writing = False
 
 
 @contextmanager
 def transaction(store):
     """All units of this thread are one transaction. The caller has the store's lock."""
-    store.units = {}
+    if store.writing:
+        raise evendb.Error("a transaction of a cache from within a write to it")
+    if store.pending:
+        store.settle()
     try:
         with store.db.transaction() as tx:
-            store.tx, store.owner = tx, threading.get_ident()
+            store.units = {}
+            store.owner, store.tx = threading.get_ident(), tx
             yield
             for unit in store.units.values():
                 unit.finish()
-    except BaseException:
-        units, store.units = store.units, {}
+        # From here on this thread reads what is committed.
         store.tx = store.owner = None
-        for unit in units.values():
-            unit.undo()
+        for unit in store.pending:
+            unit.adopt()
+        store.pending = []
+    except BaseException:
+        store.tx = store.owner = None
+        store.give_up()
         raise
-    units, store.units = store.units, {}
-    for unit in units.values():
-        unit.adopt()
-    store.tx = store.owner = None
+    finally:
+        # Nothing is called here, so nothing can come between.
+        store.tx = store.owner = None
+        store.units = {}
 
 
-def joined(room, disk):
+def joined(room, disk, filename=None):
     """The unit of a room in the transaction of this thread."""
     store = room.store
     unit = store.units.get(room.name)
     if unit is None:
         spaces = [store.tx.keyspace(name) for name in room.names]
-        unit = store.units[room.name] = Unit(room, spaces, spaces, disk)
+        unit = Unit(room, spaces, spaces, disk)
+        store.pending.append(unit)
+        store.units[room.name] = unit
+    if filename is not None:
+        unit.new_files.append(filename)
     return unit
 
 
 class Unit:
     """One write of a room: reads, collected writes and the counts as they will be.
 
+    `written` is the record of counts as this unit has written it. `torn` is set while an entry and
+    its index do not agree: a transaction in which an exception left it so is not committed.
     `gone` has the rows that this unit has removed or written: reads of an index in a unit outside
     of `transact()` see them still.
     """
 
     __slots__ = ("room", "values", "index", "write_values", "write_index", "meta", "gone", "disk",
-                 "files", "new_files", "next_expiry", "written_expiry")
+                 "files", "new_files", "next_expiry", "written_expiry", "written", "torn")
 
-    def __init__(self, room, reads, writes, disk=None):
+    def __init__(self, room, reads, writes, disk=None, filename=None):
         self.room = room
         self.values, self.index = reads
         self.write_values, self.write_index = writes
@@ -426,16 +484,19 @@ class Unit:
         self.gone = set()
         self.disk = disk
         self.files = []
-        self.new_files = []
+        self.new_files = [] if filename is None else [filename]
+        self.written, self.torn = None, False
         self.next_expiry = room.next_expiry
         self.written_expiry = math.inf
 
     def finish(self):
         """The last write of the unit: the counts, if the unit has changed anything."""
         room = self.room
+        self._begin()
         counts = self.meta[: rec.HITS] + room.tally + self.meta[rec.CULLED :]
         if counts != room.saved:
-            self.write_index.put(rec.META_KEY, rec.META.pack(*counts))
+            self.written = rec.META.pack(*counts)
+            self.write_index.put(rec.META_KEY, self.written)
             room.saved = counts
 
     def adopt(self):
@@ -446,11 +507,28 @@ class Unit:
         for name in self.files:
             self.disk.remove(name)
 
-    def undo(self):
-        """After a failure: nothing was written; files of new values go."""
-        self.room.saved = None
-        for name in self.new_files:
+    def settle(self):
+        """After an exception: takes what is stored, and removes the files that no record has.
+
+        A unit that writes or removes a file changes the counts: a new record has a new number, and
+        a removed one is one less. So the record of counts tells whether the unit was committed.
+        May be called again, if an exception cut it off.
+        """
+        room = self.room
+        stored = room.index.get(rec.META_KEY)
+        committed = self.written is not None and stored == self.written
+        room.meta = list(rec.META.unpack(stored)) if stored else [0] * 7
+        room.saved = list(room.meta)
+        room.next_expiry = room.first_expiry(room.index)
+        for name in self.files if committed else self.new_files:
             self.disk.remove(name)
+
+    def _begin(self):
+        if self.torn:
+            raise evendb.Error(
+                "an operation of this transaction was cut off by an exception: all of it is undone"
+            )
+        self.torn = True
 
     # ---- entries ----
 
@@ -461,6 +539,7 @@ class Unit:
 
     def put(self, key, fields, old=None, keep_seq=False):
         """Writes the entry of a key, over `old`."""
+        self._begin()
         meta = self.meta
         if old is None:
             row = meta[rec.NEXT_ROW]
@@ -489,11 +568,13 @@ class Unit:
         if not keep_seq:
             self._stamp(key, row, 0 if self.room.letter == b"f" else seq)
         self.gone.add(row)
+        self.torn = False
 
     def remove(self, key, entry):
         """Removes the entry of a key."""
         if entry.row in self.gone and self.values is self.room.values:
             return False
+        self._begin()
         self.write_values.delete(key)
         self.write_index.delete(rec.order_key(entry.row))
         self._unlink(key, entry, False)
@@ -501,6 +582,7 @@ class Unit:
         if entry.file_bytes is not None:
             self.files.append(entry.file())
         self.gone.add(entry.row)
+        self.torn = False
         return True
 
     def _unlink(self, key, entry, keep_seq):
@@ -531,6 +613,7 @@ class Unit:
 
     def clear(self):
         """Removes all entries. The caller has listed their files."""
+        self._begin()
         if self.values is self.room.values:
             self.write_values.delete_prefix(b"")
             for prefix in rec.INDEXES:
@@ -543,6 +626,7 @@ class Unit:
                     self.write_index.delete(key)
         self.meta[rec.COUNT] = self.meta[rec.SIZE] = 0
         self.next_expiry = self.written_expiry = math.inf
+        self.torn = False
 
     def apply_notes(self):
         """Moves the entries that were read since the last write to their new places."""
