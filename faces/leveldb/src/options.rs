@@ -196,7 +196,10 @@ pub extern "C" fn leveldb_options_set_compression(options: &mut Options, compres
 /// # Safety
 /// `name` is a text, or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn evendb_leveldb_options_set_layout(options: &mut Options, name: *const c_char) {
+pub unsafe extern "C" fn evendb_leveldb_options_set_layout(
+    options: &mut Options,
+    name: *const c_char,
+) {
     // SAFETY: the caller's text, for this call.
     let text = |name| unsafe { CStr::from_ptr(name) };
     let name = (!name.is_null()).then(|| text(name));

@@ -455,7 +455,9 @@ fn a_database_in_memory_outlives_its_handles_and_touches_no_directory() {
     let error = in_memory(&disk, &path, 1).err().unwrap();
     assert!(error.starts_with("IO error: lock "), "{error}");
     // Another disk has no such database.
-    let error = in_memory(&evendb_leveldb_memory_create(), &path, 0).err().unwrap();
+    let error = in_memory(&evendb_leveldb_memory_create(), &path, 0)
+        .err()
+        .unwrap();
     assert!(error.contains("does not exist"), "{error}");
     drop(store);
 
