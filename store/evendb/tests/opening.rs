@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 const HOLD_VARIABLE: &str = "EVENDB_HOLD_DIR";
 
@@ -731,5 +732,36 @@ fn gets_after_an_opening_ask_the_runs_of_a_log_and_do_not_read_the_log() {
         // A filter is wrong once in 300 questions; there are three runs.
         let reads = stats.block_reads as f64 / f64::from(gets);
         assert!(reads < 1.03, "{reads} blocks a get of {value_bytes} bytes");
+    }
+}
+
+/// Sixteen threads open one path at which nothing is. One of them makes the database; what the
+/// others see of it while it is made is no directory of somebody else's.
+#[test]
+fn many_openings_of_a_new_path_at_once() {
+    for _ in 0..25 {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("new");
+        let begin = std::sync::Barrier::new(16);
+        let open = || {
+            begin.wait();
+            let at_once = |all: evendb::Advanced| all.wait_for_lock(Duration::ZERO);
+            small().advanced(at_once).open(&path)
+        };
+        let opened = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(open)).collect();
+            let opened = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic"));
+            opened.collect::<Vec<_>>()
+        });
+        let mut databases = 0;
+        for opened in &opened {
+            match opened {
+                Ok(_) => databases += 1,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
+            }
+        }
+        assert_eq!(databases, 1);
     }
 }

@@ -42,6 +42,17 @@ pub(crate) enum Wish {
     Read,
 }
 
+/// As [`check_vacant`], without the directory's lock: `false` if there is a database by now. What
+/// was refused may be the files of an opening that creates one at this moment; `CURRENT` is the
+/// last of them.
+pub(crate) fn is_vacant(vfs: &dyn Vfs, dir: &Path, wish: Wish) -> Result<bool> {
+    let failed = |source| Error::from(StorageError::io(dir, "look for the database", source));
+    match check_vacant(vfs, dir, wish) {
+        Err(_) if vfs.exists(&dir.join(CURRENT)).map_err(failed)? => Ok(false),
+        checked => checked.map(|()| true),
+    }
+}
+
 /// Whether a database may be created in `dir`, which has no `CURRENT`.
 pub(crate) fn check_vacant(vfs: &dyn Vfs, dir: &Path, wish: Wish) -> Result<()> {
     let failed = |source| Error::from(StorageError::io(dir, "list the directory", source));

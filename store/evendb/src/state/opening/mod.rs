@@ -99,13 +99,12 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     let mut creation = None;
-    if !exists {
-        let wish = match (options.read_only, options.create_if_missing) {
-            (true, _) => Wish::Read,
-            (false, false) => Wish::Write,
-            (false, true) => Wish::Create,
-        };
-        directory::check_vacant(&*vfs, &dir, wish)?;
+    let wish = match (options.read_only, options.create_if_missing) {
+        (true, _) => Wish::Read,
+        (false, false) => Wish::Write,
+        (false, true) => Wish::Create,
+    };
+    if !exists && directory::is_vacant(&*vfs, &dir, wish)? {
         placement::refuse_inside(&*vfs, path, "a database")?;
         encryption::check_creation(&dir, options.advanced.encryption.as_ref())?;
         creation = Some(Creation::begin(&options, &dir)?);
@@ -127,7 +126,7 @@ fn open_beside_writer(dir: PathBuf, options: Options) -> Result<Engine> {
     let exists = exists.map_err(io(&dir, "look for the database"))?;
     maker::check(&*options.vfs, &dir)?;
     if !exists {
-        directory::check_vacant(&*options.vfs, &dir, Wish::Read)?;
+        directory::is_vacant(&*options.vfs, &dir, Wish::Read)?;
     }
     beside::open(&dir, &options, &|vfs, beside| {
         let provider = options.advanced.encryption.as_ref();
