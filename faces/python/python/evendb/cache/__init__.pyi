@@ -3,7 +3,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from os import PathLike
 from types import TracebackType
-from typing import Any, BinaryIO, ClassVar, Final, Literal, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import (
+    Any,
+    BinaryIO,
+    ClassVar,
+    Final,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    overload,
+)
 from warnings import WarningMessage
 
 import evendb
