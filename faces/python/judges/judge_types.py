@@ -24,8 +24,11 @@ UNABLE: dict[str, str] = {}
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"MYPYPATH": str(PACKAGE.parent), "PYTHONPATH": os.pathsep.join(
-        [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")])}
+    environment = dict(os.environ)
+    # An installed package is found without help, and mypy refuses to be helped there.
+    if "site-packages" not in PACKAGE.parts:
+        paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+        environment |= {"MYPYPATH": str(PACKAGE.parent), "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True,
                           cwd=TYPING, env=environment)
 
@@ -94,7 +97,8 @@ def main() -> int:
     judge = Judge("types", UNABLE)
     judge_run(judge, "stubtest", "mypy.stubtest", "evendb", "--allowlist", "stubtest.allowed",
               "--ignore-unused-allowlist")
-    judge_run(judge, "mypy: the package", "mypy", "--strict", "-p", "evendb")
+    judge_run(judge, "mypy: the package", "mypy", "--strict", "--config-file", "mypy.ini", "-p",
+              "evendb")
     judge_right(judge)
     judge_wrong(judge)
     return judge.finish()

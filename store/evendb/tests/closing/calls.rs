@@ -278,6 +278,7 @@ fn of_other_handles(calls: &mut Calls) {
     in_snapshot!("get_part", |snapshot, of| snapshot.get_part(&of, "k", 0..1));
     in_snapshot!("contains_key", |snapshot, of| snapshot
         .contains_key(&of, "k"));
+    in_snapshot!("expires", |snapshot, of| snapshot.expires(&of, "k"));
     in_snapshot!("multi_get", |snapshot, of| snapshot.multi_get(&of, &["k"]));
     in_snapshot!("multi_get_across", |snapshot, of| snapshot
         .multi_get_across(&[(&of, "k")]));
