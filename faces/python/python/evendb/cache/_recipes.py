@@ -16,7 +16,14 @@ import time
 import warnings
 
 from ._disk import ENOVAL
-from ._memo import args_to_key, base_of, full_name, refuse_generators
+from ._memo import (
+    args_to_key,
+    base_of,
+    full_name,
+    refuse_awaitables,
+    refuse_generators,
+    refuse_result,
+)
 from ._store import Timeout
 
 PAUSE = 0.001
@@ -215,6 +222,8 @@ def barrier(cache, lock_factory, name=None, expire=None, tag=None):
     """A decorator: one call at a time, by a Lock, RLock or BoundedSemaphore."""
 
     def decorator(func):
+        # The lock would be free again before the coroutine runs.
+        refuse_awaitables(func, "barrier")
         key = full_name(func) if name is None else name
         lock = lock_factory(cache, key, expire=expire, tag=tag)
 
@@ -263,12 +272,14 @@ def memoize_stampede(cache, expire, name=None, typed=False, tag=None, beta=1, ig
 
     def decorator(func):
         refuse_generators(func)
+        refuse_awaitables(func, "memoize_stampede")
         base = base_of(cache, func, name)
         locks = _OnePerKey()
 
         def compute(key, args, kwargs):
             start = time.time()
             pair = func(*args, **kwargs), time.time() - start
+            refuse_result(func, pair[0])
             cache.set(key, pair, expire=expire, tag=tag, retry=True)
             return pair[0]
 
