@@ -369,12 +369,10 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         except codec.CodecError as error:
             raise codec.CodecError(f"key {key!r}: {error}") from (error.__cause__ or error)
 
-    @staticmethod
-    def _tag_of(entry):
+    def _tag_of(self, entry):
         if entry.tag is None:
             return None
-        native, raw = codec.decode_native(entry.tag)
-        return native if raw else codec.decode_other_key(native)
+        return Disk.get(self._disk, *codec.decode_native(entry.tag))
 
     def _reads(self):
         """The keyspaces (values, index) as this thread sees them."""
