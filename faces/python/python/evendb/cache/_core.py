@@ -151,7 +151,9 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         for name, value in settings.items():
             self._follow(name, value)
             if writer and stored.get(name, DEFAULT_SETTINGS.get(name, ENOVAL)) != value:
-                self.reset(name, value)
+                self._store_setting(name, value)
+                for other in room.others() if name == "eviction_policy" else ():
+                    other._follow(name, value)
         if writer and "format" not in room.settings:
             self._store_setting("format", _store.FORMAT)
         if writer and room.policy_unfinished():
