@@ -526,3 +526,51 @@ def test_tags_have_the_types_of_keys(tmp_path):
         assert cache.evict(frozenset([2])) == 0 and cache.evict(tag) == 1
     with Cache(tmp_path / "cache") as cache, pytest.raises(TypeError, match="frozenset"):
         cache.set("key", 1, tag=tag)
+
+
+def test_a_lock_that_expires_is_waited_for(tmp_path):
+    """A lock with `expire` of a process that was killed: its waiter got Timeout at once."""
+    with Cache(tmp_path / "cache") as cache:
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        values = {Lock: f"{gone.pid}-1", RLock: (f"{gone.pid}-1", 1),
+                  BoundedSemaphore: [f"{gone.pid}-1"]}
+        for kind, value in values.items():
+            cache.set(kind.__name__, value, expire=0.2)
+            with kind(cache, kind.__name__, timeout=30):
+                pass
+            cache.set(kind.__name__, value, expire=1000)
+            with pytest.raises(Timeout, match=f"was held by process-thread {gone.pid}-1 "):
+                kind(cache, kind.__name__, timeout=0.01).acquire()
+            cache.touch(kind.__name__)
+            with pytest.raises(Timeout, match="has ended"):
+                kind(cache, kind.__name__, timeout=0.01).acquire()
+
+
+def test_a_late_release_frees_nobody_elses_lock(cache):
+    """The lock expired, and another one has it: the release of the first one freed it."""
+    for kind in (Lock, BoundedSemaphore):
+        first, second = kind(cache, "key", expire=1000), kind(cache, "key", timeout=0)
+        first.acquire()
+        cache.touch("key", expire=-1)  # The clock passes the expiry.
+        second.acquire()
+        first.release()
+        with pytest.raises(Timeout):
+            kind(cache, "key", timeout=0).acquire()
+        assert run_threads(second.release, 1) == [None]
+        with kind(cache, "key", timeout=0):
+            pass
+        # A lock of the same thread may be freed by another object; another thread's may not.
+        first.acquire()
+        kind(cache, "key").release()
+        second.acquire()
+        first.release()
+        with pytest.raises(Timeout):
+            kind(cache, "key", timeout=0).acquire()
+        second.release()
+    holder = Lock(cache, "another")
+    run_threads(holder.acquire, 1)
+    Lock(cache, "another").release()
+    assert holder.locked()
+    holder.release()
+    assert not holder.locked()
