@@ -574,3 +574,19 @@ def test_a_late_release_frees_nobody_elses_lock(cache):
     assert holder.locked()
     holder.release()
     assert not holder.locked()
+
+
+def test_a_file_that_fails_in_the_middle_leaves_nothing(tmp_path):
+    """The half of a file whose `read()` raised stayed for ever."""
+
+    class File:
+        def __init__(self):
+            self.chunks = [b"one"]
+
+        def read(self, _size):
+            return self.chunks.pop()
+
+    with Cache(tmp_path / "cache", disk_files=True) as cache:
+        with pytest.raises(IndexError):
+            cache.set("key", File(), read=True)
+        assert os.listdir(tmp_path / "cache") == ["cache.evendb"] and cache.check() == []
