@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import evendb
 from evendb.cache import EVICTION_POLICY, Cache, Deque, FanoutCache, Timeout
 from evendb.cache import _store
 
@@ -332,3 +333,55 @@ def test_statistics(cache):
     cache.close()
     with Cache(cache.directory) as again:
         assert again.stats(reset=True) == (3, 1) and again.stats() == (0, 0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_settings_are_undone_with_their_transaction(tmp_path, again):
+    """A setting of a transaction that was undone stayed in memory, and was stored later."""
+    usual = {"size_limit": 2**30, "statistics": 0, "disk_min_file_size": 2**15, "cull_limit": 10}
+    with Cache(tmp_path / "cache") as cache:
+        if again:
+            cache.reset("size_limit", 2**30)
+        with pytest.raises(ZeroDivisionError):
+            with cache.transact():
+                cache["key"] = 1
+                cache.reset("size_limit", 776)
+                cache.reset("size_limit", 777)
+                cache.stats(enable=True)
+                cache.reset("disk_min_file_size", 1)
+                cache.reset("disk_files", True)
+                cache.reset("own", 5)
+                assert cache.reset("size_limit") == cache.size_limit == 777
+                assert cache.disk.min_file_size == 1 and cache.disk.files is True
+                with pytest.raises(evendb.Error, match="inside of transact"):
+                    cache.reset("eviction_policy", "none")
+                raise ZeroDivisionError
+        with Cache(tmp_path / "cache") as other:
+            for one in (cache, other):
+                for name, value in usual.items():
+                    assert getattr(one, name) == one.reset(name, update=False) == value
+                assert one.disk.min_file_size == 2**15 and one.disk.files is False
+                assert not hasattr(one, "own") and len(one) == 0
+    with Cache(tmp_path / "cache") as cache:
+        assert {name: getattr(cache, name) for name in usual} == usual
+        with cache.transact():
+            cache.reset("size_limit", 778)
+        assert cache.size_limit == 778
+        with Cache(tmp_path / "cache") as other:
+            assert other.size_limit == 778
+    with Cache(tmp_path / "cache") as cache:
+        assert cache.size_limit == cache.reset("size_limit") == 778
+
+
+def test_settings_of_an_opening_inside_of_a_transaction(tmp_path):
+    """An object that is opened inside of a transaction has its settings, whatever becomes of it."""
+    with Cache(tmp_path / "cache") as cache:
+        with pytest.raises(ZeroDivisionError):
+            with cache.transact():
+                cache.reset("cull_limit", 3)
+                other = Cache(tmp_path / "cache", size_limit=5_000)
+                raise ZeroDivisionError
+        assert other.size_limit == 5_000 and cache.cull_limit == 10
+        other.close()
+    with Cache(tmp_path / "cache") as cache:
+        assert cache.size_limit == 5_000 and cache.cull_limit == 10

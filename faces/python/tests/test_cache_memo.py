@@ -422,3 +422,40 @@ def test_a_cache_in_a_running_loop(cache):
     for thread in threads:
         thread.join()
     assert sorted(results) == [1, 2]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_no_argument_is_taken_for_the_mark_of_keywords(cache, typed):
+    """None stood between positional and keyword arguments: f(None, "a") was f(a=None)."""
+
+    def kind(x=0, a=1, b=2):
+        return [x, a, b]
+
+    stampede = memoize_stampede(cache, 100, name="stampede", typed=typed)(kind)
+    for memoized in (cache.memoize(typed=typed)(kind), stampede):
+        for values in (None, 0, 1, "a", "b"):
+            for args, kwargs in (
+                ((values, "a"), {}), ((), {"a": values}), ((None, "a", values), {}),
+                ((None,), {"a": values}), ((1, "a", values), {}), ((1,), {"a": values}),
+                ((values,), {"a": "b"}), ((values, "a", "b"), {}), ((), {"a": "b", "b": values}),
+                ((0, "a"), {"b": values}), ((2, "a", values), {}), ((0,), {}), ((), {}),
+            ):
+                assert memoized(*args, **kwargs) == kind(*args, **kwargs), (args, kwargs)
+
+
+def test_an_async_function_is_refused_where_it_has_no_place(cache):
+    """An async def under memoize_stampede or barrier: TypeError where it is decorated."""
+
+    async def later(x):
+        return x
+
+    for func in (later, functools.partial(later, 1)):
+        with pytest.raises(TypeError, match="later is an async def: memoize_stampede"):
+            memoize_stampede(cache, 10, name="later")(func)
+        with pytest.raises(TypeError, match="later is an async def: barrier"):
+            barrier(cache, Lock, name="later")(func)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TypeError, match="awaitable"):
+            memoize_stampede(cache, 10, name="lambda")(lambda x: later(x))(1)
+    assert len(cache) == 0

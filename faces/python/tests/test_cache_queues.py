@@ -4,6 +4,7 @@ import gc
 import os
 import pathlib
 import pickle
+import random
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,7 @@ from evendb.cache import (
     UnknownFileWarning,
 )
 from evendb.cache import _codec as codec
-from evendb.cache import _recipes, _store
+from evendb.cache import _queue, _recipes, _store
 from test_cache_memo import run_threads
 
 
@@ -474,3 +475,118 @@ def test_check_of_a_key_that_cannot_be_read(tmp_path):
         texts = [str(warning.message) for warning in cache.check(fix=True)]
         assert any("of the entry b'@P" in text and "missing" in text for text in texts)
         assert cache.check() == [] and len(cache) == cache.volume() == 0
+
+
+def test_queues_whose_prefixes_begin_alike(cache):
+    """The keys of "user-1" are between those of "user": a pull took another queue's value."""
+    prefixes = ["user", "user-1", "user-1-2", "user-9", "user-500000000000000", "user-", "us", "",
+                "user-50000000000000x", "user-5000000000000001", None]
+    places = [cache.push(turn, prefix=prefix) for turn in range(2) for prefix in prefixes]
+    more = ["user-1", "user-5:", "user-5", "user-99", "user-9999999999999990", "user-\u00e9",
+            "user-5000000000000000", "user-4999999999999999", "user-499999999999999:"]
+    for key in more:
+        cache[key] = "not in a queue"
+    assert len(set(places)) == len(places) and len(cache) == len(places) + len(more)
+    for prefix in prefixes:
+        for value, side in enumerate(("front", "back")):
+            key, found = cache.peek(prefix=prefix, side=side)
+            assert key in places and found == value, prefix
+            new = cache.push("new", prefix=prefix, side=side)
+            assert cache.pull(prefix=prefix, side=side) == (new, "new")
+    for prefix in prefixes:
+        assert [cache.pull(prefix=prefix)[1] for _ in range(3)] == [0, 1, None], prefix
+    assert len(cache) == len(more) and cache.check() == []
+
+
+def test_the_jump_over_other_keys_is_the_shortest():
+    """The next number after a text in the order of texts, and the one before, by comparison."""
+    draw = random.Random(5)
+    numbers = sorted(b"%015d" % draw.choice([draw.randrange(10**15), 5 * 10**14 + draw.randrange(99)])
+                     for _ in range(500))
+    for number in numbers:
+        text = number[: draw.randrange(1, 16)] + draw.choice([b"", b"-", b"5", b":", b"\xff"])
+        text += b"%d" % draw.randrange(10**6) * draw.randrange(2)
+        if len(text) == 15 and text.isdigit():
+            continue
+        after, before = (b"%015d" % _queue._jump(text, back) for back in (False, True))
+        if len(before) == len(after) == 15 and b"-" not in before:
+            assert before < text < after and int(after) - int(before) == 1
+
+
+def test_tags_have_the_types_of_keys(tmp_path):
+    """A tag that only a pickle can hold was stored, and no get with it could read it again."""
+    tag = frozenset([1])
+    with Cache(tmp_path / "cache", codec="pickle") as cache:
+        cache.set("key", 1, tag=tag)
+        assert cache.get("key", tag=True) == (1, tag)
+        assert cache.peekitem(tag=True) == (("key", 1), tag)
+        assert cache.touch("key", 100) and cache.incr("key") == 2
+        assert cache.pop("key", expire_time=True, tag=True)[::2] == (2, tag)
+        cache.set("key", 1, tag=tag)
+        assert cache.evict(frozenset([2])) == 0 and cache.evict(tag) == 1
+    with Cache(tmp_path / "cache") as cache, pytest.raises(TypeError, match="frozenset"):
+        cache.set("key", 1, tag=tag)
+
+
+def test_a_lock_that_expires_is_waited_for(tmp_path):
+    """A lock with `expire` of a process that was killed: its waiter got Timeout at once."""
+    with Cache(tmp_path / "cache") as cache:
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        values = {Lock: f"{gone.pid}-1", RLock: (f"{gone.pid}-1", 1),
+                  BoundedSemaphore: [f"{gone.pid}-1"]}
+        for kind, value in values.items():
+            cache.set(kind.__name__, value, expire=0.2)
+            with kind(cache, kind.__name__, timeout=30):
+                pass
+            cache.set(kind.__name__, value, expire=1000)
+            with pytest.raises(Timeout, match=f"was held by process-thread {gone.pid}-1 "):
+                kind(cache, kind.__name__, timeout=0.01).acquire()
+            cache.touch(kind.__name__)
+            with pytest.raises(Timeout, match="has ended"):
+                kind(cache, kind.__name__, timeout=0.01).acquire()
+
+
+def test_a_late_release_frees_nobody_elses_lock(cache):
+    """The lock expired, and another one has it: the release of the first one freed it."""
+    for kind in (Lock, BoundedSemaphore):
+        first, second = kind(cache, "key", expire=1000), kind(cache, "key", timeout=0)
+        first.acquire()
+        cache.touch("key", expire=-1)  # The clock passes the expiry.
+        second.acquire()
+        first.release()
+        with pytest.raises(Timeout):
+            kind(cache, "key", timeout=0).acquire()
+        assert run_threads(second.release, 1) == [None]
+        with kind(cache, "key", timeout=0):
+            pass
+        # A lock of the same thread may be freed by another object; another thread's may not.
+        first.acquire()
+        kind(cache, "key").release()
+        second.acquire()
+        first.release()
+        with pytest.raises(Timeout):
+            kind(cache, "key", timeout=0).acquire()
+        second.release()
+    holder = Lock(cache, "another")
+    run_threads(holder.acquire, 1)
+    Lock(cache, "another").release()
+    assert holder.locked()
+    holder.release()
+    assert not holder.locked()
+
+
+def test_a_file_that_fails_in_the_middle_leaves_nothing(tmp_path):
+    """The half of a file whose `read()` raised stayed for ever."""
+
+    class File:
+        def __init__(self):
+            self.chunks = [b"one"]
+
+        def read(self, _size):
+            return self.chunks.pop()
+
+    with Cache(tmp_path / "cache", disk_files=True) as cache:
+        with pytest.raises(IndexError):
+            cache.set("key", File(), read=True)
+        assert os.listdir(tmp_path / "cache") == ["cache.evendb"] and cache.check() == []

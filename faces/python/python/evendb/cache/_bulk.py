@@ -158,6 +158,8 @@ class BulkMethods:
     def reset(self, name, value=ENOVAL, update=True):
         """The stored setting `name` if no value is given; else sets it, and stores it.
 
+        Inside of `transact()` it is undone with the rest. The policy cannot be changed there.
+
         "count", "size", "hits", "misses" and "culled" are read only.
         """
         self._open()
@@ -166,19 +168,22 @@ class BulkMethods:
         if name in counted:
             return counted[name]
         if value is ENOVAL:
-            stored = stored_settings(room.settings, type(self._disk))
+            stored = stored_settings(room.settings_here(), type(self._disk))
             value = stored.get(name, getattr(self, name, ENOVAL))
             if value is ENOVAL:
                 raise KeyError(name)
         elif update and not self._store.read_only:
             check_setting(name, value)
-            self._store_setting(name, value)
+            self._store_setting(name, value, True)
         self._follow(name, value)
         for other in room.others() if name == "eviction_policy" else ():
             other._follow(name, value)
         return value
 
     def _follow(self, name, value):
+        if value is ENOVAL:
+            self.__dict__.pop(name, None)
+            return
         if name.startswith("disk_"):
             setattr(self._disk, name[len("disk_") :], value)
         setattr(self, name, value)
@@ -195,11 +200,23 @@ class BulkMethods:
         """Clears the setting `tag_index`. Tags are always indexed here."""
         self.reset("tag_index", 0)
 
-    def _store_setting(self, name, value):
-        """Settings are no part of a transaction: they are stored at once."""
+    def _store_setting(self, name, value, joins=False):
+        """Stores a setting: as a part of this thread's transaction if it `joins`, else at once.
+
+        What an object is opened with is stored at once: the object is there when the transaction
+        is undone, and goes on with its settings.
+        """
         taken = []
         try:
             store = self._take(taken, True)
+            if joins and store.mine():
+                if name == "eviction_policy" and value != self._room.policy:
+                    raise evendb.Error("eviction_policy cannot be changed inside of transact()")
+                old = getattr(self, name, ENOVAL)
+                if old is ENOVAL and name.startswith("disk_"):
+                    old = getattr(self._disk, name[len("disk_") :], ENOVAL)
+                _store.joined(self._room, self._disk).set(self, name, value, old)
+                return
             if name == "eviction_policy":
                 self._change_policy(store, value)
             self._room.write_settings({name: value})

@@ -151,7 +151,9 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         for name, value in settings.items():
             self._follow(name, value)
             if writer and stored.get(name, DEFAULT_SETTINGS.get(name, ENOVAL)) != value:
-                self.reset(name, value)
+                self._store_setting(name, value)
+                for other in room.others() if name == "eviction_policy" else ():
+                    other._follow(name, value)
         if writer and "format" not in room.settings:
             self._store_setting("format", _store.FORMAT)
         if writer and room.policy_unfinished():
@@ -369,12 +371,10 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         except codec.CodecError as error:
             raise codec.CodecError(f"key {key!r}: {error}") from (error.__cause__ or error)
 
-    @staticmethod
-    def _tag_of(entry):
+    def _tag_of(self, entry):
         if entry.tag is None:
             return None
-        native, raw = codec.decode_native(entry.tag)
-        return native if raw else codec.decode_other_key(native)
+        return Disk.get(self._disk, *codec.decode_native(entry.tag))
 
     def _reads(self):
         """The keyspaces (values, index) as this thread sees them."""

@@ -207,8 +207,12 @@ class Disk:
                 if attempt == 9:
                     raise
                 continue
-            with file:
-                return sum(map(file.write, chunks))
+            try:
+                with file:
+                    return sum(map(file.write, chunks))
+            except BaseException:
+                self.remove(op.relpath(path, self._directory))
+                raise
         raise AssertionError("unreachable")
 
     def remove(self, filename: str) -> None:

@@ -1,7 +1,8 @@
 """Memoized functions: a call's arguments are the key, what it returns is the value.
 
-The key is a tuple: the name, the positional arguments, None, and the keyword arguments in the order
-of their names. The whole tuple is the key, not a hash of it: 1, 1.0, True and "1" are different
+The key is a tuple: the name, how many arguments are positional, those, and the keyword arguments in
+the order of their names. The count says where keywords begin: a mark between them could be an
+argument, too. The whole tuple is the key, not a hash of it: 1, 1.0, True and "1" are different
 calls. Arguments must be what the cache's codec takes.
 
 Functions that return awaitables (`async def`) are awaited, and the result is stored; calls of one
@@ -31,7 +32,7 @@ def args_to_key(base, args, kwargs, typed, ignore):
     if ignore:
         args = tuple(arg for index, arg in enumerate(args) if index not in ignore)
         kwargs = {name: value for name, value in kwargs.items() if name not in ignore}
-    key = (*base, *args, None)
+    key = (*base, len(args), *args)
     names = sorted(kwargs)
     for name in names:
         key += (name, kwargs[name])
@@ -66,6 +67,22 @@ def refuse_generators(func):
         plain = plain.func
     if inspect.isasyncgenfunction(plain) or inspect.isgeneratorfunction(plain):
         raise TypeError(f"{full_name(func)} is a generator: it has no value that could be stored")
+
+
+def refuse_awaitables(func, what):
+    """TypeError for an `async def` where `what` needs a plain function."""
+    plain = func
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+    if inspect.iscoroutinefunction(plain):
+        raise TypeError(f"{full_name(func)} is an async def: {what} takes plain functions")
+
+
+def refuse_result(func, result):
+    """TypeError for a result that must be awaited: it cannot be stored."""
+    if inspect.isawaitable(result):
+        result.close() if inspect.iscoroutine(result) else None
+        raise TypeError(f"{full_name(func)} returned an awaitable; decorate an async def")
 
 
 def _wrap_async(func, key_of, lookup, save, place_of):
@@ -134,11 +151,7 @@ class MemoMethods:
                     result = get(key, ENOVAL)
                     if result is ENOVAL:
                         result = func(*args, **kwargs)
-                        if inspect.isawaitable(result):
-                            result.close() if inspect.iscoroutine(result) else None
-                            raise TypeError(
-                                f"{full_name(func)} returned an awaitable; decorate an async def"
-                            )
+                        refuse_result(func, result)
                         save(key, result)
                     return result
 

@@ -1,5 +1,8 @@
 """Methods of `Cache` for queues: push, pull, peek; and the first and last entry.
 
+A key belongs to the queue "prefix" only if "prefix-" and 15 digits are the whole of it: the queue
+"user-1" has keys among those of "user". A walk over a queue jumps over the keys of another.
+
 A queue without a prefix has the int keys from 0 to 10**15, the first one 500000000000000; a queue
 with one has the text keys "prefix-000000000000000". So a queue is entries like others, and each
 step is one unit.
@@ -16,6 +19,7 @@ from ._record import Entry
 
 FIRST = 500_000_000_000_000
 LAST = 999_999_999_999_999
+DIGITS = 15
 TRIES = 8
 
 
@@ -25,6 +29,45 @@ def _bounds(prefix):
     else:
         first, last = f"{prefix}-{0:015d}", f"{prefix}-{LAST:015d}"
     return codec.encode_native(first) + b"\x00", codec.encode_native(last)
+
+
+def _records(space, prefix, back):
+    """(key, record) of a queue's entries in `space`, from a side on."""
+    start, stop = _bounds(prefix)
+    head = None if prefix is None else codec.encode_native(f"{prefix}-")
+    while True:
+        for data, record in space.items(start=start, stop=stop, reverse=back):
+            if head is not None and not _is_number(data[len(head) :]):
+                break
+            yield data, record
+        else:
+            return
+        beyond = head + b"%015d" % _jump(data[len(head) :], back)
+        if back:
+            stop = beyond + b"\x00"
+        else:
+            start = beyond
+
+
+def _is_number(tail):
+    return len(tail) == DIGITS and tail.isdigit()
+
+
+def _jump(tail, back):
+    """The next number, in the order of texts, after a text that is none."""
+    digits = tail[:DIGITS]
+    while not digits.isdigit():
+        digits = digits[:-1]  # Both bounds begin with a digit, so the text does.
+    missing = DIGITS - len(digits)
+    first = int(digits) * 10**missing
+    last = first + 10**missing - 1
+    # Texts that begin with `digits` and are numbers are from `first` to `last`.
+    if not missing:
+        return first if back else first + 1
+    before = tail[len(digits) : len(digits) + 1] < b"0"
+    if back:
+        return first - 1 if before else last
+    return first if before else last + 1
 
 
 def _from_back(side):
@@ -40,15 +83,15 @@ class QueueMethods:
         """Puts `value` at a side of the queue `prefix`; its key."""
         back = _from_back(side)
         now = time.time()
-        start, stop = _bounds(prefix)
         expire = None if expire is None else now + expire
         fields = self._fields(UNKNOWN, value, read, expire, tag, None)
         with self._transact(retry, fields.file) as unit:
             number = FIRST
-            for data in unit.values.keys(start=start, stop=stop, reverse=back, limit=1):
+            for data, _ in _records(unit.values, prefix, back):
                 key = codec.decode_native(data)[0]
                 number = key if prefix is None else int(key[key.rfind("-") + 1 :])
                 number += 1 if back else -1
+                break
             key = number if prefix is None else f"{prefix}-{number:015d}"
             data = codec.encode_native(key)
             unit.put(data, fields, unit.entry(data))
@@ -81,10 +124,9 @@ class QueueMethods:
 
     def _end(self, prefix, side, retry, take):
         back = _from_back(side)
-        start, stop = _bounds(prefix)
 
         def ends(unit):
-            return unit.values.items(start=start, stop=stop, reverse=back)
+            return _records(unit.values, prefix, back)
 
         return self._first_good(ends, retry, take)
 

@@ -4,10 +4,13 @@ Locks are entries: use a cache with the policy "none", so that none is culled. T
 threads of the process that writes to the cache; other processes cannot take them, because they
 cannot write. An entry that outlives its process (no `expire`, kill -9) has the process's number in
 it: who waits for such a lock gets `Timeout` that says who held it. With `expire` it is free when
-that is over. Who waits for more than a minute is warned once, with the holder's name.
+that is over, and who waits for it waits so long. Each time that a lock is taken its entry has
+another name: a release that is too late, of an entry that has expired, frees nobody else's lock.
+Who waits for more than a minute is warned once, with the holder's name.
 """
 
 import functools
+import itertools
 import math
 import os
 import random
@@ -16,7 +19,14 @@ import time
 import warnings
 
 from ._disk import ENOVAL
-from ._memo import args_to_key, base_of, full_name, refuse_generators
+from ._memo import (
+    args_to_key,
+    base_of,
+    full_name,
+    refuse_awaitables,
+    refuse_generators,
+    refuse_result,
+)
 from ._store import Timeout
 
 PAUSE = 0.001
@@ -25,6 +35,11 @@ WARN_AFTER = 60.0
 
 def _me():
     return f"{os.getpid()}-{threading.get_ident()}"
+
+
+def _is_mine(holder):
+    """Whether this thread has made the name of a holder."""
+    return type(holder) is str and f"{holder}-".startswith(f"{_me()}-")
 
 
 def _is_gone(holder):
@@ -38,14 +53,14 @@ def _is_gone(holder):
     return False
 
 
-def _wait(attempt, holders, key, timeout):
+def _wait(attempt, holders, expires, key, timeout):
     """Calls `attempt` until it gives True. `Timeout` names the holders."""
     start, warned = time.monotonic(), False
     while not attempt():
         waited = time.monotonic() - start
-        held = holders()
+        held = ["-".join(holder.split("-")[:2]) for holder in holders()]
         names = ", ".join(held) or "a holder that left no name"
-        if held and all(map(_is_gone, held)):
+        if held and all(map(_is_gone, held)) and not expires():
             raise Timeout(
                 0, f"{key!r} is held by process-thread {names}, which has ended; delete the key, "
                 "or give the lock an `expire`"
@@ -95,13 +110,40 @@ class _Held:
         self._expire = expire
         self._tag = tag
         self._timeout = timeout
+        self._names = []
+        self._count = itertools.count()
+
+    def _name(self):
+        """A holder's name that no other has: process, thread, object, number."""
+        return f"{_me()}-{id(self):x}-{next(self._count)}"
+
+    def _taken(self, name):
+        self._names.append(name)
+        return True
+
+    def _to_free(self):
+        """The name by which this object has the lock: this thread's newest, or else the newest.
+
+        None if it was not taken by this object.
+        """
+        mine = [name for name in self._names if _is_mine(name)] or self._names
+        if not mine:
+            return None
+        name = mine[-1]
+        self._names.remove(name)
+        return name
+
+    def _expires(self):
+        """Whether the entry is there for a time only, or is gone."""
+        value, expires = self._cache.get(self._key, ENOVAL, expire_time=True, retry=True)
+        return value is ENOVAL or expires is not None
 
     def _set(self, value):
         self._cache.set(self._key, value, expire=self._expire, tag=self._tag, retry=True)
 
     def acquire(self):
         """Waits for the lock and takes it. `Timeout` says who holds it."""
-        _wait(self._attempt, self._holders, self._key, self._timeout)
+        _wait(self._attempt, self._holders, self._expires, self._key, self._timeout)
 
     def __enter__(self):
         self.acquire()
@@ -114,15 +156,21 @@ class Lock(_Held):
     """A lock that is the entry `key`."""
 
     def _attempt(self):
-        return self._cache.add(self._key, _me(), expire=self._expire, tag=self._tag, retry=True)
+        name = self._name()
+        return self._cache.add(
+            self._key, name, expire=self._expire, tag=self._tag, retry=True
+        ) and self._taken(name)
 
     def _holders(self):
         holder = self._cache.get(self._key, retry=True)
         return [holder] if type(holder) is str else []
 
     def release(self):
-        """Frees the lock."""
-        self._cache.delete(self._key, retry=True)
+        """Frees the lock, if it is this object's still, or else this thread's."""
+        with self._cache.transact(retry=True):
+            name, holder = self._to_free(), self._cache.get(self._key)
+            if holder == name or name is None and _is_mine(holder):
+                self._cache.delete(self._key)
 
     def locked(self):
         """Whether somebody has the lock."""
@@ -168,17 +216,22 @@ class BoundedSemaphore(_Held):
             holders = self._holders()
             if len(holders) >= self._value:
                 return False
-            self._set([*holders, _me()])
-            return True
+            name = self._name()
+            self._set([*holders, name])
+        return self._taken(name)
 
     def release(self):
-        """Frees one place; this thread's if it has one."""
+        """Frees the place that this object has; if it has none, this thread's or the last one."""
         with self._cache.transact(retry=True):
             holders = self._holders()
             if not holders:
                 raise AssertionError("cannot release un-acquired semaphore")
-            holders.remove(_me() if _me() in holders else holders[-1])
-            self._set(holders)
+            name = self._to_free()
+            if name is None:
+                name = ([holder for holder in holders if _is_mine(holder)] or holders)[-1]
+            if name in holders:
+                holders.remove(name)
+                self._set(holders)
 
 
 def throttle(cache, count, seconds, name=None, expire=None, tag=None, time_func=time.time,
@@ -215,6 +268,8 @@ def barrier(cache, lock_factory, name=None, expire=None, tag=None):
     """A decorator: one call at a time, by a Lock, RLock or BoundedSemaphore."""
 
     def decorator(func):
+        # The lock would be free again before the coroutine runs.
+        refuse_awaitables(func, "barrier")
         key = full_name(func) if name is None else name
         lock = lock_factory(cache, key, expire=expire, tag=tag)
 
@@ -263,12 +318,14 @@ def memoize_stampede(cache, expire, name=None, typed=False, tag=None, beta=1, ig
 
     def decorator(func):
         refuse_generators(func)
+        refuse_awaitables(func, "memoize_stampede")
         base = base_of(cache, func, name)
         locks = _OnePerKey()
 
         def compute(key, args, kwargs):
             start = time.time()
             pair = func(*args, **kwargs), time.time() - start
+            refuse_result(func, pair[0])
             cache.set(key, pair, expire=expire, tag=tag, retry=True)
             return pair[0]
 

@@ -279,6 +279,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def setting_record(name, value):
+    """(key, value) of a setting in the index."""
+    return rec.SETTING + name.encode("utf-8"), json.dumps(value).encode("utf-8")
+
+
 class Room:
     """A cache's two keyspaces, its counts and settings. Shared by the Cache objects over it."""
 
@@ -300,10 +305,7 @@ class Room:
         self.saved = list(self.meta)
         # Hits and misses are counted by readers, which take no lock of the store.
         self.tally = self.meta[rec.HITS : rec.CULLED]
-        self.settings = {
-            str(key[1:], "utf-8"): json.loads(value)
-            for key, value in self.index.items(prefix=rec.SETTING)
-        }
+        self.settings = self.stored_settings()
         if self.settings.get("format", FORMAT) != FORMAT:
             raise evendb.Error(
                 f"the cache {self.store.path!r} has format {self.settings['format']!r}, "
@@ -311,6 +313,19 @@ class Room:
             )
         self.set_policy(self.settings.get("eviction_policy", "least-recently-stored"))
         self.next_expiry = self.first_expiry(self.index)
+
+    def stored_settings(self):
+        """The settings, as they are stored."""
+        return {
+            str(key[1:], "utf-8"): json.loads(value)
+            for key, value in self.index.items(prefix=rec.SETTING)
+        }
+
+    def settings_here(self):
+        """The settings as this thread sees them."""
+        store = self.store
+        unit = store.units.get(self.name) if store.mine() else None
+        return self.settings if unit is None else {**self.settings, **unit.settings}
 
     def follow(self, cache):
         """A Cache that hears of a change of the policy."""
@@ -344,7 +359,7 @@ class Room:
             for prefix in removed:
                 index.delete_prefix(prefix)
             for name, value in settings.items():
-                index.put(rec.SETTING + name.encode("utf-8"), json.dumps(value).encode("utf-8"))
+                index.put(*setting_record(name, value))
         self.settings.update(settings)
 
     @staticmethod
@@ -474,7 +489,8 @@ class Unit:
     """
 
     __slots__ = ("room", "values", "index", "write_values", "write_index", "meta", "gone", "disk",
-                 "files", "new_files", "next_expiry", "written_expiry", "written", "torn")
+                 "files", "new_files", "next_expiry", "written_expiry", "written", "torn", "settings",
+                 "followed")
 
     def __init__(self, room, reads, writes, disk=None, filename=None):
         self.room = room
@@ -486,6 +502,7 @@ class Unit:
         self.files = []
         self.new_files = [] if filename is None else [filename]
         self.written, self.torn = None, False
+        self.settings, self.followed = {}, []
         self.next_expiry = room.next_expiry
         self.written_expiry = math.inf
 
@@ -504,8 +521,16 @@ class Unit:
         room = self.room
         room.meta = self.meta
         room.next_expiry = self.next_expiry
+        if self.settings:
+            room.settings = {**room.settings, **self.settings}
         for name in self.files:
             self.disk.remove(name)
+
+    def set(self, cache, name, value, old):
+        """A setting: it is stored with the rest. If that is undone, `cache` follows `old` again."""
+        self.followed.append((cache, name, old))
+        self.settings[name] = value
+        self.write_index.put(*setting_record(name, value))
 
     def settle(self):
         """After an exception: takes what is stored, and removes the files that no record has.
@@ -520,6 +545,11 @@ class Unit:
         room.meta = list(rec.META.unpack(stored)) if stored else [0] * 7
         room.saved = list(room.meta)
         room.next_expiry = room.first_expiry(room.index)
+        if self.followed:
+            room.settings = room.stored_settings()
+            if any(room.settings.get(name) != self.settings[name] for name in self.settings):
+                for cache, name, old in reversed(self.followed):
+                    cache._follow(name, old)
         for name in self.files if committed else self.new_files:
             self.disk.remove(name)
 
