@@ -52,7 +52,7 @@ class EvenDBSaver(BaseCheckpointSaver[Any]):
 
     @staticmethod
     def _place(config: RunnableConfig) -> tuple[str, str]:
-        configurable = config["configurable"]
+        configurable = config.get("configurable", {})
         return str(configurable["thread_id"]), configurable.get("checkpoint_ns") or ""
 
     def _refuse_stale(self, tx: Any, thread: str, ns: str, checkpoint_id: str | None) -> None:
@@ -90,7 +90,7 @@ class EvenDBSaver(BaseCheckpointSaver[Any]):
     def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str,
                    task_path: str = "") -> None:
         thread, ns = self._place(config)
-        checkpoint_id = config["configurable"]["checkpoint_id"]
+        checkpoint_id = config.get("configurable", {})["checkpoint_id"]
         packed = []
         for place, (channel, value) in enumerate(writes):
             index = WRITES_IDX_MAP.get(channel, place)
@@ -144,7 +144,7 @@ class EvenDBSaver(BaseCheckpointSaver[Any]):
     def list(self, config: RunnableConfig | None, *, filter: dict[str, Any] | None = None,
              before: RunnableConfig | None = None,
              limit: int | None = None) -> Iterator[CheckpointTuple]:
-        configurable = config["configurable"] if config else {}
+        configurable = config.get("configurable", {}) if config else {}
         ns, only = configurable.get("checkpoint_ns"), configurable.get("checkpoint_id")
         limit_id = get_checkpoint_id(before) if before else None
         prefix = b""
