@@ -324,6 +324,7 @@ fn a_message_that_names_rust_names_the_command_too_or_never_reaches_it() {
         "open it without read_only to write",
         "create_if_missing is off",
         "is refreshed (Options::open_beside_writer)",
+        "go on from a newer moment (Db::refresh)",
         "swap_keyspaces exchanges names",
         "open it without error_if_exists",
         "say so by TraceOptions::of_encrypted",
