@@ -552,7 +552,7 @@ pub const NOT_RECORDED: [(&str, &str); 14] = [
     ("Savepoint::", "a place in memory"),
 ];
 
-pub const NOT_RECORDED_CALLS: [(&str, &str); 31] = [
+pub const NOT_RECORDED_CALLS: [(&str, &str); 32] = [
     ("Batch::durability", "said before the commit"),
     ("Batch::len", "in memory"),
     ("Batch::is_empty", "in memory"),
