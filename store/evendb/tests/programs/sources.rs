@@ -70,7 +70,10 @@ const LEFT_OUT: [(&str, &str); 42] = [
     ("Changes::lag", FEEDS),
     ("Changes::since", FEEDS),
     ("Snapshot::get_part", PARTS),
-    ("Snapshot::expires", "ends are not in the oracle; tests/expiry.rs"),
+    (
+        "Snapshot::expires",
+        "ends are not in the oracle; tests/expiry.rs",
+    ),
     (
         "Backups::encryption",
         "a key of the provider's, with a feature; src/tools/backup/damage_tests.rs",
