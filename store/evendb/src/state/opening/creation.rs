@@ -175,6 +175,8 @@ impl Creation {
                 }
                 self.remove_new_files();
             }
+            // Another opening has the lock, and perhaps no file in the directory yet.
+            None if error.kind() == ErrorKind::Locked => return error,
             // A lock file that is there now may belong to another process.
             None => {}
         }
