@@ -310,3 +310,22 @@ def test_sync_and_options(file):
         db.sync()
     with pytest.raises((TypeError, ValueError)):
         evendb.dbm.open(file, "c", no_such_option=1)
+
+
+def test_a_handle_ends_while_its_thread_opens_another(tmp_path):
+    handles = [evendb.dbm.open(str(tmp_path / "one"), "c")]
+    path = str(tmp_path / "two")
+
+    def opening():
+        handles.pop().close()
+        return evendb.open(path)
+
+    def work():
+        registry = evendb.dbm._registry
+        registry.give_back(path, registry.take(path, "c", opening))
+        handles.append(None)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert handles == [None]

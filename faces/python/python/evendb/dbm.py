@@ -106,7 +106,8 @@ class _Registry:
     """The databases that this process has open through this module, by their real path."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        # The collector may run in an opening, and end a handle in the thread that has the lock.
+        self.lock = threading.RLock()
         self.shared: dict[str, _Shared] = {}
         self.process = os.getpid()
 
