@@ -326,8 +326,8 @@ proptest! {
         prop_assert!(keyspace.runs_max() <= runs);
         prop_assert!(keyspace.level0.len() < keyspace.limits.level0_runs);
         keyspace.check();
-        // The second sweep knows all tables that cannot be read. What lies below one of them is free
-        // when a guard is cut between the two, which that sweep does; the third one merges it.
+        // The second sweep knows all tables that cannot be read. What lies below one of them is
+        // free when a guard is cut between the two, which that sweep does; the third merges it.
         (0..3).for_each(|_| sweep(&mut keyspace, Vec::new(), None));
         prop_assert!(keyspace.level0.is_empty() && keyspace.runs_max() <= 1);
         keyspace.check();
