@@ -1,6 +1,5 @@
 //! Databases: opened, closed, made durable, made small.
 
-use super::without_signals;
 use crate::border::handle::free;
 use crate::border::{ErrorPlace, Place, Shared, Slot, Status, Text, call, plain};
 use crate::setup::options::{OptionsHandle, of_database};
@@ -22,7 +21,7 @@ extern "C" fn evendb_open(
         db.needed("db")?;
         let path = path.path("path")?;
         let options = of_database(options)?;
-        let opened = without_signals(|| options.open(path))?;
+        let opened = options.open(path)?;
         db.fill(Shared::give(opened));
         Ok(())
     })
@@ -40,7 +39,7 @@ extern "C" fn evendb_open_beside_writer(
         db.needed("db")?;
         let path = path.path("path")?;
         let options = of_database(options)?;
-        let opened = without_signals(|| options.open_beside_writer(path))?;
+        let opened = options.open_beside_writer(path)?;
         db.fill(Shared::give(opened));
         Ok(())
     })
@@ -55,19 +54,19 @@ extern "C" fn evendb_refresh(
     let newer = newer.cleared();
     call(db, error, |db| {
         newer.needed("newer")?;
-        newer.fill(Shared::give(without_signals(|| db.refresh())?));
+        newer.fill(Shared::give(db.refresh()?));
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn evendb_close(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
-    call(db, error, |db| Ok(without_signals(|| db.clone().close())?))
+    call(db, error, |db| Ok(db.clone().close()?))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn evendb_free(db: *mut DbHandle) {
-    without_signals(|| free(db));
+    free(db);
 }
 
 #[unsafe(no_mangle)]
@@ -77,17 +76,17 @@ extern "C" fn evendb_destroy(path: Text, error: ErrorPlace<'_>) -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn evendb_persist(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
-    call(db, error, |db| Ok(without_signals(|| db.persist())?))
+    call(db, error, |db| Ok(db.persist()?))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn evendb_flush(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
-    call(db, error, |db| Ok(without_signals(|| db.flush())?))
+    call(db, error, |db| Ok(db.flush()?))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn evendb_settle_debt(db: Option<&DbHandle>, error: ErrorPlace<'_>) -> Status {
-    call(db, error, |db| Ok(without_signals(|| db.settle_debt())?))
+    call(db, error, |db| Ok(db.settle_debt()?))
 }
 
 #[unsafe(no_mangle)]
@@ -98,7 +97,7 @@ extern "C" fn evendb_compact(
 ) -> Status {
     let summary = summary.cleared();
     call(db, error, |db| {
-        let done = without_signals(|| db.compact())?;
+        let done = db.compact()?;
         summary.give(|| Summary::of_compaction(&done));
         Ok(())
     })

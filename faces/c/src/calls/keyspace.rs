@@ -2,7 +2,6 @@
 
 use super::database::DbHandle;
 use super::reads::{ValueHandle, give_bytes};
-use super::without_signals;
 use crate::border::bytes::terminated;
 use crate::border::handle::free;
 use crate::border::range::KeyRange;
@@ -61,7 +60,7 @@ extern "C" fn evendb_keyspace_drop(
 ) -> Status {
     call(db, error, |db| {
         let name = name.str("name")?;
-        Ok(without_signals(|| db.drop_keyspace(name))?)
+        Ok(db.drop_keyspace(name)?)
     })
 }
 
@@ -74,7 +73,7 @@ extern "C" fn evendb_rename_keyspace(
 ) -> Status {
     call(db, error, |db| {
         let (from, to) = (from.str("from")?, to.str("to")?);
-        Ok(without_signals(|| db.rename_keyspace(from, to))?)
+        Ok(db.rename_keyspace(from, to)?)
     })
 }
 
@@ -87,7 +86,7 @@ extern "C" fn evendb_swap_keyspaces(
 ) -> Status {
     call(db, error, |db| {
         let (one, other) = (one.str("one")?, other.str("other")?);
-        Ok(without_signals(|| db.swap_keyspaces(one, other))?)
+        Ok(db.swap_keyspaces(one, other)?)
     })
 }
 
@@ -240,8 +239,7 @@ extern "C" fn evendb_keyspace_compact(
     let summary = summary.cleared();
     call(keyspace, error, |keyspace| {
         let range = KeyRange::of(range, (low, low_size), (high, high_size))?;
-        let compact = || keyspace.compact_range::<&[u8]>(range.bounds());
-        let done = without_signals(compact)?;
+        let done = keyspace.compact_range::<&[u8]>(range.bounds())?;
         summary.give(|| Summary::of_compaction(&done));
         Ok(())
     })

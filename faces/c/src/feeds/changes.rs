@@ -6,7 +6,6 @@ use crate::border::{Bytes, ErrorPlace, Place, Shared, Slot, Status, call, call_m
 use crate::calls::database::DbHandle;
 use crate::calls::reads::{ValueHandle, give_bytes};
 use crate::calls::snapshot::SnapshotHandle;
-use crate::calls::without_signals;
 use evendb::{Changes, Position};
 use std::time::Duration;
 
@@ -103,7 +102,7 @@ extern "C" fn evendb_changes_open(
     call(db, error, |db| {
         changes.needed("changes")?;
         let position = argument(position, "position")?;
-        changes.fill(Slot::give(without_signals(|| db.changes_since(position))?));
+        changes.fill(Slot::give(db.changes_since(position)?));
         Ok(())
     })
 }

@@ -6,7 +6,6 @@ use crate::border::handle::argument;
 use crate::border::range::KeyRange;
 use crate::border::{Bytes, ErrorPlace, Place, Result, Slot, Status, call};
 use crate::calls::keyspace::KeyspaceHandle;
-use crate::calls::without_signals;
 use evendb::Changes;
 
 /// The watch, from a position of the caller's on if there is one.
@@ -17,10 +16,10 @@ fn begin(
     let since = since
         .map(|since| argument(Some(since), "since"))
         .transpose()?;
-    let begun = without_signals(|| match since {
+    let begun = match since {
         Some(position) => watch()?.since(position),
         None => watch(),
-    });
+    };
     Ok(Slot::give(begun?))
 }
 

@@ -28,7 +28,6 @@ use super::lock::Mutex;
 use crate::border::error::caught;
 use crate::border::{Failure, Status, status};
 use crate::calls::reads::{ValueHandle, give};
-use crate::calls::without_signals;
 use evendb::Value;
 use evendb_base::fork;
 use std::ffi::c_void;
@@ -109,10 +108,9 @@ impl Driver {
         })
     }
 
-    /// The first poll, in the caller's thread. It may start threads of the store, so the program's
-    /// signals are blocked; they are not while the callback runs.
+    /// The first poll, in the caller's thread, and each one after a wake-up, in the waker's.
     pub(super) fn start(self: Arc<Driver>) {
-        if let Some(outcome) = without_signals(|| self.turn()) {
+        if let Some(outcome) = self.turn() {
             self.tell(outcome);
         }
     }
@@ -213,9 +211,7 @@ fn forget(work: Work) {
 
 impl Wake for Driver {
     fn wake(self: Arc<Driver>) {
-        if let Some(outcome) = self.turn() {
-            self.tell(outcome);
-        }
+        self.start();
     }
 }
 

@@ -5,7 +5,6 @@ use crate::border::bytes::terminated;
 use crate::border::handle::{call_own, free};
 use crate::border::{ErrorPlace, Failure, Place, Result, Shared, Slot, Status, Text, call, plain};
 use crate::calls::database::DbHandle;
-use crate::calls::without_signals;
 use evendb::{BackupInfo, Backups, CopyCheck, CopyOptions, ForkOptions};
 use std::ffi::{CString, c_char};
 
@@ -47,7 +46,7 @@ extern "C" fn evendb_copy_to(
     call(db, error, |db| {
         let directory = directory.path("directory")?;
         let how = verifying(check, verify_rate)?;
-        let done = without_signals(|| db.copy_to_with(directory, &how))?;
+        let done = db.copy_to_with(directory, &how)?;
         summary.give(|| Summary::of_copy(&done));
         Ok(())
     })
@@ -65,7 +64,7 @@ extern "C" fn evendb_fork(
     call(db, error, |db| {
         let directory = directory.path("directory")?;
         let how = ForkOptions::new().copy_if_needed(copy_if_needed != 0);
-        let done = without_signals(|| db.fork_with(directory, &how))?;
+        let done = db.fork_with(directory, &how)?;
         summary.give(|| Summary::of_fork(&done));
         Ok(())
     })
@@ -84,7 +83,7 @@ extern "C" fn evendb_backup(
     call(db, error, |db| {
         let directory = directory.path("directory")?;
         let how = verifying(check, verify_rate)?;
-        let done = without_signals(|| db.backup_with(directory, &how))?;
+        let done = db.backup_with(directory, &how)?;
         summary.give(|| Summary::of_backup(&done));
         Ok(())
     })

@@ -7,7 +7,6 @@ use crate::border::{
 };
 use crate::calls::keyspace::KeyspaceHandle;
 use crate::calls::reads::{ValueHandle, give_bytes};
-use crate::calls::without_signals;
 use evendb::ExportWriter;
 
 /// `evendb_export_writer`.
@@ -38,7 +37,7 @@ extern "C" fn evendb_import(
     let summary = summary.cleared();
     call(keyspace, error, |keyspace| {
         let directory = directory.path("directory")?;
-        let done = without_signals(|| keyspace.import(directory))?;
+        let done = keyspace.import(directory)?;
         summary.give(|| Summary::of_ingest(&done));
         Ok(())
     })

@@ -4,7 +4,6 @@ use super::summary::Summary;
 use crate::border::handle::free_slot;
 use crate::border::{Bytes, ErrorPlace, Place, Slot, Status, call, call_mut, call_take};
 use crate::calls::keyspace::KeyspaceHandle;
-use crate::calls::without_signals;
 use crate::calls::writes::time_of_day;
 use evendb::Ingest;
 
@@ -20,7 +19,7 @@ extern "C" fn evendb_ingest_begin(
     let ingest = ingest.cleared();
     call(keyspace, error, |keyspace| {
         ingest.needed("ingest")?;
-        ingest.fill(Slot::give(without_signals(|| keyspace.begin_ingest())?));
+        ingest.fill(Slot::give(keyspace.begin_ingest()?));
         Ok(())
     })
 }
@@ -36,7 +35,7 @@ extern "C" fn evendb_ingest_put(
 ) -> Status {
     call_mut(ingest, error, |ingest| {
         let (key, value) = (key.of(key_size, "key")?, value.of(value_size, "value")?);
-        Ok(without_signals(|| ingest.put(key, value))?)
+        Ok(ingest.put(key, value)?)
     })
 }
 
@@ -53,7 +52,7 @@ extern "C" fn evendb_ingest_put_expiring_at(
     call_mut(ingest, error, |ingest| {
         let (key, value) = (key.of(key_size, "key")?, value.of(value_size, "value")?);
         let at = time_of_day(at_unix_millis);
-        Ok(without_signals(|| ingest.put_expiring_at(key, value, at))?)
+        Ok(ingest.put_expiring_at(key, value, at)?)
     })
 }
 
@@ -65,7 +64,7 @@ extern "C" fn evendb_ingest_finish(
 ) -> Status {
     let summary = summary.cleared();
     call_take(ingest, error, |ingest| {
-        let done = without_signals(|| ingest.finish())?;
+        let done = ingest.finish()?;
         summary.give(|| Summary::of_ingest(&done));
         Ok(())
     })

@@ -4,7 +4,6 @@ use super::summary::Summary;
 use crate::border::handle::free_slot;
 use crate::border::{ErrorPlace, Failure, Place, Slot, Status, Text, call, call_take};
 use crate::calls::database::DbHandle;
-use crate::calls::without_signals;
 use evendb::{Trace, TraceOptions};
 
 /// `evendb_trace`.
@@ -42,7 +41,7 @@ extern "C" fn evendb_trace_start(
         if bytes_max != 0 {
             options = options.bytes_max(bytes_max);
         }
-        trace.fill(Slot::give(without_signals(|| db.start_trace(options))?));
+        trace.fill(Slot::give(db.start_trace(options)?));
         Ok(())
     })
 }
