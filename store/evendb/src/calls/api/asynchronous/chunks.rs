@@ -64,7 +64,7 @@ const BYTES_MAX: usize = 256 << 10;
 ///     while let Some(chunk) = chunks.next_chunk().await? {
 ///         count += chunk.len();
 ///     }
-///     evendb::Result::Ok(count)
+///     Ok::<_, evendb::Error>(count)
 /// };
 /// assert_eq!(block_on(count)?, 1000);
 /// # Ok(())

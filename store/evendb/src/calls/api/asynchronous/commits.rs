@@ -245,15 +245,22 @@ impl Batch {
     ///
     /// ```
     /// # use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let mut future = pin!(future);
+    /// #     loop {
+    /// #         if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #             return done;
+    /// #         }
+    /// #         std::thread::yield_now();
+    /// #     }
+    /// # }
     /// # fn main() -> evendb::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// let db = evendb::Db::open(dir.path())?;
     /// let mut batch = db.batch();
     /// batch.put(db.default_keyspace(), "a", "1");
-    /// // An executor does this; in an `async` block it is `batch.commit_async().await?`.
-    /// let commit = pin!(batch.commit_async());
-    /// let polled = commit.poll(&mut Context::from_waker(Waker::noop()));
-    /// assert!(matches!(polled, Poll::Ready(Ok(()))));
+    /// // `block_on` stands for an executor; in an `async` block it is `batch.commit_async().await?`.
+    /// block_on(batch.commit_async())?;
     /// assert_eq!(db.get("a")?.unwrap(), "1");
     /// # Ok(())
     /// # }
