@@ -119,6 +119,16 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
         "seconds",
         format!("{:.3}", summary.duration_nanos as f64 / 1e9),
     );
+    if summary.wall_clock_millis > 0 {
+        let (seconds, millis) = (
+            summary.wall_clock_millis / 1000,
+            summary.wall_clock_millis % 1000,
+        );
+        fact(
+            "began",
+            format!("{seconds}.{millis:03} seconds after 1970-01-01T00:00:00Z"),
+        );
+    }
     if summary.one_key_in > 1 {
         let sample = format!(
             "one key in {}: every count is of these keys alone",

@@ -1,5 +1,5 @@
 //! The versions that a rewrite may drop: exactly the versions that no registered reader and no
-//! future reader can read (I14 in docs/concurrency.md).
+//! future reader can read (I14 in ARCHITECTURE.md).
 //!
 //! A value of this type is taken under the mutex of an engine's registry of readers. So every
 //! reader that registers later reads at or above `floor`.

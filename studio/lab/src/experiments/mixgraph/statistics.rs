@@ -12,6 +12,7 @@ use std::sync::Arc;
 use evendb_model::correlation::pearson;
 use evendb_model::counts;
 use evendb_model::curve::Shape;
+use evendb_model::model::Rate;
 use evendb_model::size_fit::{Candidate, Known, counted};
 use evendb_model::sizes::{Sizes, Spread};
 use evendb_model::{Model, curve_fit, size_fit};
@@ -20,6 +21,7 @@ use super::super::Failure;
 use super::super::table::TextTable;
 use super::model_named;
 use crate::mixgraph::allocation::Allocation;
+use crate::mixgraph::drawn_trace::{Starts, Timetable};
 use crate::mixgraph::{Kind, Load, ModelWorker};
 
 /// The arguments of `mixgraph-statistics`.
@@ -52,6 +54,8 @@ struct Drawn {
 
 /// Correlations are taken over this number of operations.
 const ROWS_MAX: usize = 200_000;
+/// Starts are counted in this number of stretches of two swings of the rate.
+const RATE_STEPS: usize = 120;
 
 impl Arguments {
     /// Draws, compares and prints.
@@ -101,7 +105,7 @@ impl Arguments {
             accesses(&mut table, &load, &kinds, &drawn.accesses);
         }
         per_key(&mut table, &model, &drawn.accesses);
-        rate(&mut table, &model)?;
+        rate(&mut table, &model, self.operations, self.seed)?;
         let has_own = alike(&load).len() > 1;
         let correlation = largest_correlation(&drawn.rows, has_own);
         table.row([
@@ -285,22 +289,27 @@ fn per_key(table: &mut TextTable, model: &Model, drawn: &[Vec<u32>; 5]) {
     }
 }
 
-/// Fits the starts that the model's rate gives over two of its swings.
-fn rate(table: &mut TextTable, model: &Model) -> Result<(), Failure> {
+/// Draws the starts of about `operations` operations over two swings of the model's rate, as those
+/// of a trace are drawn, and fits them. These are fewer than the rate asks for: so they are drawn
+/// with a part of it, and each stands for the inverse of that part.
+fn rate(table: &mut TextTable, model: &Model, operations: u64, seed: u64) -> Result<(), Failure> {
     let Some(rate) = model.rate.filter(|rate| rate.b > 0.0 && rate.a != 0.0) else {
         return Ok(());
     };
     let swings = 2.0 * std::f64::consts::TAU / rate.b;
-    let steps = 120;
-    let width = swings / f64::from(steps);
-    let points: Vec<(f64, f64)> = (0..steps)
-        .map(|step| {
-            let from = f64::from(step) * width;
-            // Whole operations, as a counter of starts would see them.
-            let due = rate.due(from + width).floor() - rate.due(from).floor();
-            (from + width / 2.0, due / width)
-        })
-        .collect();
+    let part = operations as f64 / rate.due(swings);
+    let (a, d) = (rate.a * part, rate.d * part);
+    let mut starts = Starts::new(Timetable::Swing(Rate { a, d, ..rate }), seed);
+    let width = swings / RATE_STEPS as f64;
+    let mut counts = [0u64; RATE_STEPS];
+    while let Some(count) = counts.get_mut((starts.next_seconds() / width) as usize) {
+        *count += 1;
+    }
+    let point = |(step, count): (usize, &u64)| {
+        let middle = (step as f64 + 0.5) * width;
+        (middle, *count as f64 / part / width)
+    };
+    let points: Vec<(f64, f64)> = counts.iter().enumerate().map(point).collect();
     let found = curve_fit::fit(&points, Shape::Sine)?.curve;
     let text = |p: &[f64]| format!("{:.0} sin({:.6} t) + {:.0}", p[0], p[1], p[3]);
     let off = points

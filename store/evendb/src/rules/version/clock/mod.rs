@@ -11,7 +11,7 @@
 //! expiry    the time by which records expire (expiry.rs)
 //! ```
 //!
-//! Invariants (docs/concurrency.md): I5, no record of a version >= w becomes visible before all
+//! Invariants (ARCHITECTURE.md): I5, no record of a version >= w becomes visible before all
 //! puts of versions < w are visible: [`Clock::announce`] returns only when that holds for its
 //! version. I9, an announced operation waits only for older announced operations. These wait for
 //! still older ones, so the oldest never waits. A snapshot that is registered after a [`Horizon`]

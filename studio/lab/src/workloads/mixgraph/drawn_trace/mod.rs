@@ -200,7 +200,7 @@ impl Written {
 }
 
 /// The starts of operations, in order.
-struct Starts {
+pub(crate) struct Starts {
     timetable: Timetable,
     random: Random,
     seconds: f64,
@@ -208,7 +208,8 @@ struct Starts {
 }
 
 impl Starts {
-    fn new(timetable: Timetable, seed: u64) -> Self {
+    /// The starts of this timetable. The same seed gives the same starts.
+    pub(crate) fn new(timetable: Timetable, seed: u64) -> Self {
         Self {
             timetable,
             random: Random::new(seed ^ 0x7374_6172_7473, 0),
@@ -218,6 +219,11 @@ impl Starts {
     }
 
     fn next_nanos(&mut self) -> u64 {
+        (self.next_seconds() * 1e9) as u64
+    }
+
+    /// The next start, in seconds since the first operation may start.
+    pub(crate) fn next_seconds(&mut self) -> f64 {
         match self.timetable {
             Timetable::Swing(rate) => {
                 // The rate is that at the beginning of the gap: a gap is far shorter than a swing.
@@ -227,7 +233,7 @@ impl Starts {
             Timetable::Even(per_second) => self.seconds = self.number as f64 / per_second,
         }
         self.number += 1;
-        (self.seconds * 1e9) as u64
+        self.seconds
     }
 }
 
