@@ -4,7 +4,8 @@
 //! No store takes part. Operations are drawn and counted. Sizes, lengths, accesses of pairs and of
 //! ranges, and starts are compared with the model, and then fitted again with the fits for traces.
 //! The study shows curves that lie on each other; here is the largest distance between them. Kinds
-//! that have hot keys of their own are compared with their own curves.
+//! that have hot keys of their own are compared with their own curves. Of several keyspaces each has
+//! its table, after the shares of all.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use evendb_model::correlation::pearson;
 use evendb_model::counts;
 use evendb_model::curve::Shape;
+use evendb_model::model::Rate;
 use evendb_model::size_fit::{Candidate, Known, counted};
 use evendb_model::sizes::{Sizes, Spread};
 use evendb_model::{Model, curve_fit, size_fit};
@@ -20,12 +22,12 @@ use super::super::Failure;
 use super::super::table::TextTable;
 use super::model_named;
 use crate::mixgraph::allocation::Allocation;
-use crate::mixgraph::{Kind, Load, ModelWorker};
+use crate::mixgraph::{Family, Kind, Load, ModelWorker};
 
 /// The arguments of `mixgraph-statistics`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// The model: the name of a preset (zippydb, zippydb-kinds, udb-assoc, up2x), or a file
+    /// The model: the name of a preset (zippydb, zippydb-kinds, udb, udb-assoc, up2x), or a file
     #[arg(default_value = "udb-assoc")]
     model: String,
     /// The share of the model's pairs
@@ -64,76 +66,34 @@ impl Arguments {
     }
 
     pub(super) fn report(&self) -> Result<String, Failure> {
-        let model = model_named(&self.model)?.scaled(self.scale);
-        let load = Arc::new(Load::new(&model, Allocation::PrefixDist, self.seed));
-        let drawn = self.draw(&load);
-        let mut table = TextTable::new(["what", "model", "drawn", "largest distance"]);
-        let all = self.operations as f64;
-        for ((name, share), count) in model.mix.shares().into_iter().zip(drawn.kinds) {
-            if share > 0.0 {
-                let own = count as f64 / all;
-                table.row([
-                    name.to_owned(),
-                    format!("{share:.4}"),
-                    format!("{own:.4}"),
-                    format!("{:.4}", (own - share).abs()),
-                ]);
-            }
-        }
-        let mut notes = String::new();
-        sizes(
-            &mut table,
-            &mut notes,
-            "value size",
-            &model.values.sizes,
-            &drawn.values,
-        );
-        if let Some(lengths) = &model.scans {
-            sizes(
-                &mut table,
-                &mut notes,
-                "scan length",
-                lengths,
-                &drawn.lengths,
-            );
-        }
-        for kinds in alike(&load) {
-            accesses(&mut table, &load, &kinds, &drawn.accesses);
-        }
-        per_key(&mut table, &model, &drawn.accesses);
-        rate(&mut table, &model)?;
-        let has_own = alike(&load).len() > 1;
-        let correlation = largest_correlation(&drawn.rows, has_own);
-        table.row([
-            if has_own {
-                "correlation, but for kind and key"
-            } else {
-                "correlation"
-            },
-            "0",
-            &format!("{correlation:.4}"),
-            &format!("{:.4}", correlation.abs()),
-        ]);
+        let workload = model_named(&self.model)?.scaled(self.scale);
+        let load = Arc::new(Load::new(&workload, Allocation::PrefixDist, self.seed));
+        let all = self.draw(&load);
         let operations = crate::readable::grouped(self.operations);
-        Ok(format!(
-            "{operations} operations of {} drawn\n\n{table}\n{notes}",
-            model.name
-        ))
+        let mut text = format!("{operations} operations of {} drawn\n", workload.name);
+        if !load.is_of_several() {
+            let table = family(&load.families[0], &all[0], workload.rate.as_ref())?;
+            return Ok(text + &table);
+        }
+        let mut table = TextTable::new(HEADS);
+        for (keyspace, drawn) in workload.keyspaces.iter().zip(&all) {
+            let own = drawn.operations() as f64 / self.operations as f64;
+            share(&mut table, &keyspace.name, keyspace.share, own);
+        }
+        rate(&mut table, workload.rate.as_ref())?;
+        text += &format!("\n{table}\n");
+        for (of, drawn) in load.families.iter().zip(&all) {
+            text += &format!("\n{}\n{}", of.name, family(of, drawn, None)?);
+        }
+        Ok(text)
     }
 
-    fn draw(&self, load: &Arc<Load>) -> Drawn {
+    /// What was drawn of each keyspace.
+    fn draw(&self, load: &Arc<Load>) -> Vec<Drawn> {
         let mut worker = ModelWorker::new(load, 0, 0);
-        let mut drawn = Drawn {
-            kinds: [0; 5],
-            values: Vec::new(),
-            lengths: Vec::new(),
-            accesses: Kind::ALL.map(|kind| match load.model.mix.share(kind) {
-                0.0 => Vec::new(),
-                _ => vec![0; load.model.pairs as usize],
-            }),
-            rows: Vec::new(),
-        };
+        let mut all: Vec<_> = load.families.iter().map(Drawn::new).collect();
         for _ in 0..self.operations {
+            let drawn = &mut all[worker.next_keyspace()];
             let kind = worker.next_kind();
             let pair = worker.next_pair(kind);
             let (value, length) = (worker.next_value(pair).0, worker.next_length());
@@ -152,8 +112,84 @@ impl Arguments {
                     .push([is_get, pair as f64, value as f64, (length as f64).ln()]);
             }
         }
-        drawn
+        all
     }
+}
+
+const HEADS: [&str; 4] = ["what", "model", "drawn", "largest distance"];
+
+impl Drawn {
+    fn new(family: &Family) -> Self {
+        Self {
+            kinds: [0; 5],
+            values: Vec::new(),
+            lengths: Vec::new(),
+            accesses: Kind::ALL.map(|kind| match family.model.mix.share(kind) {
+                0.0 => Vec::new(),
+                _ => vec![0; family.model.pairs as usize],
+            }),
+            rows: Vec::new(),
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.kinds.iter().sum()
+    }
+}
+
+fn share(table: &mut TextTable, name: &str, share: f64, own: f64) {
+    table.row([
+        name.to_owned(),
+        format!("{share:.4}"),
+        format!("{own:.4}"),
+        format!("{:.4}", (own - share).abs()),
+    ]);
+}
+
+/// The table of one keyspace, and the notes below it.
+fn family(family: &Family, drawn: &Drawn, rate_of_all: Option<&Rate>) -> Result<String, Failure> {
+    let mut table = TextTable::new(HEADS);
+    let (model, all) = (&family.model, drawn.operations() as f64);
+    for ((name, of), count) in model.mix.shares().into_iter().zip(drawn.kinds) {
+        if of > 0.0 {
+            share(&mut table, name, of, count as f64 / all);
+        }
+    }
+    let mut notes = String::new();
+    sizes(
+        &mut table,
+        &mut notes,
+        "value size",
+        &model.values.sizes,
+        &drawn.values,
+    );
+    if let Some(lengths) = &model.scans {
+        sizes(
+            &mut table,
+            &mut notes,
+            "scan length",
+            lengths,
+            &drawn.lengths,
+        );
+    }
+    for kinds in alike(family) {
+        accesses(&mut table, family, &kinds, &drawn.accesses);
+    }
+    per_key(&mut table, model, &drawn.accesses);
+    rate(&mut table, rate_of_all)?;
+    let has_own = alike(family).len() > 1;
+    let correlation = largest_correlation(&drawn.rows, has_own);
+    table.row([
+        if has_own {
+            "correlation, but for kind and key"
+        } else {
+            "correlation"
+        },
+        "0",
+        &format!("{correlation:.4}"),
+        &format!("{:.4}", correlation.abs()),
+    ]);
+    Ok(format!("\n{table}\n{notes}"))
 }
 
 /// Compares drawn sizes with their spread, and fits them again if the spread can be fitted.
@@ -185,15 +221,15 @@ fn sizes(table: &mut TextTable, notes: &mut String, name: &str, of: &Sizes, draw
 }
 
 /// The kinds of the mix, grouped by their hot keys.
-fn alike(load: &Load) -> Vec<Vec<Kind>> {
+fn alike(family: &Family) -> Vec<Vec<Kind>> {
     let mut groups: Vec<Vec<Kind>> = Vec::new();
     for kind in Kind::ALL {
-        if load.model.mix.share(kind) == 0.0 {
+        if family.model.mix.share(kind) == 0.0 {
             continue;
         }
         match groups
             .iter_mut()
-            .find(|group| load.space.alike(group[0], kind))
+            .find(|group| family.space.alike(group[0], kind))
         {
             Some(group) => group.push(kind),
             None => groups.push(vec![kind]),
@@ -204,8 +240,8 @@ fn alike(load: &Load) -> Vec<Vec<Kind>> {
 
 /// Compares the accesses of ranges and of pairs by rank with the model's. `kinds` have the same hot
 /// keys.
-fn accesses(table: &mut TextTable, load: &Load, kinds: &[Kind], drawn: &[Vec<u32>; 5]) {
-    let (model, space, first_kind) = (&load.model, &load.space, kinds[0]);
+fn accesses(table: &mut TextTable, family: &Family, kinds: &[Kind], drawn: &[Vec<u32>; 5]) {
+    let (model, space, first_kind) = (&family.model, &family.space, kinds[0]);
     let counts = |pair: u64| -> f64 {
         let counts = kinds
             .iter()
@@ -286,8 +322,8 @@ fn per_key(table: &mut TextTable, model: &Model, drawn: &[Vec<u32>; 5]) {
 }
 
 /// Fits the starts that the model's rate gives over two of its swings.
-fn rate(table: &mut TextTable, model: &Model) -> Result<(), Failure> {
-    let Some(rate) = model.rate.filter(|rate| rate.b > 0.0 && rate.a != 0.0) else {
+fn rate(table: &mut TextTable, rate: Option<&Rate>) -> Result<(), Failure> {
+    let Some(rate) = rate.filter(|rate| rate.b > 0.0 && rate.a != 0.0) else {
         return Ok(());
     };
     let swings = 2.0 * std::f64::consts::TAU / rate.b;

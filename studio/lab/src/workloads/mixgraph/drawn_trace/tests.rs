@@ -35,9 +35,9 @@ fn asked(load: &Arc<Load>, operations: u64) -> Vec<Operation> {
     let slot = Arc::new(RecorderHandle::default());
     let store = TracedStore::new(Box::new(MemoryStore::new()), slot.clone());
     let (mut key, mut value) = (Vec::new(), Vec::new());
-    for pair in 0..load.model.pairs {
-        load.records.write_key(pair, &mut key);
-        load.records.write_value(pair, 0, &mut value);
+    for pair in 0..load.families[0].model.pairs {
+        load.families[0].records.write_key(pair, &mut key);
+        load.families[0].records.write_value(pair, 0, &mut value);
         store.put(&key, &value).unwrap();
     }
     let file = tempfile::NamedTempFile::new().unwrap();
