@@ -327,6 +327,12 @@ const UP2X: &[Known] = &[
     ),
 ];
 
+/// The presets behind which the study has values: all but `udb`, whose six keyspaces it prints one
+/// by one and in bars without numbers; `udb-assoc` is one of them.
+pub fn presets() -> impl Iterator<Item = &'static str> {
+    crate::presets::names().filter(|name| !known(name).is_empty())
+}
+
 /// Puts the study's values of this preset beside the figures. Nothing happens for other loads.
 pub fn put_beside(document: &mut Document, preset: &str) {
     for known in known(preset) {

@@ -193,3 +193,47 @@ fn what_is_wrong_with_keyspaces_is_told_with_name_and_line() {
     two.keyspaces[1].name = "users".to_owned();
     assert!(two.to_toml().is_err());
 }
+
+/// Parameters with which a draw would divide by zero, wrap or name no pair.
+#[test]
+fn accesses_that_no_draw_can_follow_are_refused_by_field_and_line() {
+    for (from, to, words) in [
+        (
+            "b = -0.8",
+            "b = 0.1",
+            "line 30: accesses.b of keyspace `users`: must be from -4 to 0",
+        ),
+        (
+            "by = \"rank\"\nb = -0.8",
+            "by = \"cumulative\"\na = 0.0\nb = 0.3",
+            "line 30: accesses.a of keyspace `users`: must be from 0.000",
+        ),
+        (
+            "by = \"rank\"\nb = -0.8",
+            "by = \"cumulative\"\na = 0.1\nb = 0.0",
+            "line 31: accesses.b of keyspace `users`: must be from 0.001 to 1, and is 0",
+        ),
+        (
+            "by = \"rank\"\nb = -0.8",
+            "by = \"cumulative\"\na = 0.1\nb = -0.3",
+            "line 31: accesses.b of keyspace `users`: must be from 0.001 to 1, and is -0.3",
+        ),
+        (
+            "by = \"rank\"\nb = -0.8",
+            "by = \"cumulative\"\nb = 0.3",
+            "line 28: accesses.a of keyspace `users`: is missing, and cumulative needs it",
+        ),
+        (
+            "[keyspace.values.put]\nspread = \"constant\"\nsize = 100",
+            "[keyspace.values.put]\nspread = \"constant\"",
+            "line 24: values.put.size of keyspace `users`: is missing, and constant needs it",
+        ),
+    ] {
+        let text = TWO.replace(from, to);
+        assert_ne!(text, TWO, "{from}");
+        let told = Workload::from_toml(&text).unwrap_err().to_string();
+        assert!(told.contains(words), "{words}\n{told}");
+    }
+    let alike = TWO.replace("b = -0.8", "b = 0.0");
+    assert!(Workload::from_toml(&alike).is_ok());
+}

@@ -17,6 +17,7 @@
 
 mod replayed;
 mod report;
+mod sizes;
 mod statistics;
 mod tracing;
 
@@ -322,6 +323,9 @@ impl MixgraphArguments {
         load.check_sum(store)?;
         let mut figures = figures(&result, allocation.name(), load.absent());
         figures["load"] = filled.to_json();
+        figures["sizes"] = sizes::of(&load, stream, result.operations);
+        let text = figures["text"].as_str().unwrap_or_default();
+        figures["text"] = format!("{text}{}\n", sizes::table(&figures["sizes"])).into();
         Ok(figures)
     }
 }
