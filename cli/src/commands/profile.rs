@@ -48,9 +48,9 @@ pub struct Arguments {
     /// The folder to make; by default the load's name with `.profile`
     #[arg(long)]
     out: Option<PathBuf>,
-    /// With a trace: all keys of its store, in hexadecimal digits, one a line, with the keyspace and
-    /// a tab before if the trace has several; may be given several times. Without them the store
-    /// is taken to have exactly the keys that the trace names
+    /// With a trace: all keys of its store, in hexadecimal digits, one a line, with the keyspace
+    /// and a tab before if the trace has several; may be given several times. Without them the
+    /// store is taken to have exactly the keys that the trace names
     #[arg(long, value_name = "FILE")]
     keys: Vec<PathBuf>,
     /// The keyspace whose keys --keys lists; one for each list

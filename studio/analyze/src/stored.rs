@@ -1,7 +1,7 @@
 //! All keys of the store, if somebody lists them: the table `stored`, from which `keys` is made.
 //!
-//! A list is a text that [`KeyLines`] reads: with the keyspace in each line, or of one keyspace as a
-//! whole. There may be several lists. If a trace has one key in n, the same keys in n are taken
+//! A list is a text that [`KeyLines`] reads: with the keyspace in each line, or of one keyspace as
+//! a whole. There may be several lists. If a trace has one key in n, the same keys in n are taken
 //! from the list. A key that is listed twice is two rows. A line may name a keyspace of which
 //! nothing was asked: the store has it all the same.
 //!
@@ -77,7 +77,9 @@ impl Stored {
         // The keyspace of lines without a name. An error counts if there is such a line.
         let whole = self.keyspace_in(trace);
         if self.keyspace.is_some() {
-            whole.as_ref().map_err(|refused| Error::Argument(refused.clone()))?;
+            whole
+                .as_ref()
+                .map_err(|refused| Error::Argument(refused.clone()))?;
         }
         let sampler = Sampler::new(trace.one_key_in);
         let failed =

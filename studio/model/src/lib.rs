@@ -12,9 +12,10 @@
 //! A [`Model`] is the load of one keyspace; a [`Workload`] has one of several, and the whole.
 //!
 //! Fits take plain slices and give plain structs; only `from_analysis` and `families` know figures.
-//! Nothing here knows a trace, a store or a source of random numbers: [`sizes::Sizes::quantile`] and
-//! [`access::Accesses::rank`] take a number between 0 and 1 from outside. So the analysis, which is
-//! a crate outside the default build, and the benchmark use the same code without each other.
+//! Nothing here knows a trace, a store or a source of random numbers: [`sizes::Sizes::quantile`]
+//! and [`access::Accesses::rank`] take a number between 0 and 1 from outside. So the analysis,
+//! which is a crate outside the default build, and the benchmark use the same code without each
+//! other.
 //!
 //! Degenerate input (nothing, one point, all alike, not a number) is a [`FitError`]; no input
 //! causes a panic. All types are plain data, which threads may share.

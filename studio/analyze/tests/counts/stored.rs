@@ -255,6 +255,24 @@ fn a_list_that_cannot_be_taken_is_refused_in_words() {
     );
 }
 
+/// An analysis with these lists, and with tables in a new folder.
+fn options(folder: &Path, trace: &Path, stored: Vec<Stored>) -> Options {
+    let tables = folder.join("tables");
+    let _ = std::fs::remove_dir_all(&tables);
+    std::fs::create_dir(&tables).unwrap();
+    Options {
+        trace: trace.to_path_buf(),
+        format: None,
+        stored,
+        folder: tables,
+        budget: Budget {
+            memory_bytes: 256 << 20,
+            threads: 2,
+        },
+        cut: Cut::default(),
+    }
+}
+
 /// Lists of several keyspaces, of which one is named in the lines and one as a whole, and a
 /// keyspace of which nothing was asked.
 #[test]
@@ -290,22 +308,7 @@ fn lists_of_several_keyspaces_are_counted_by_keyspace_and_summed() {
     let whole_list: Vec<Vec<u8>> = second.iter().step_by(3).cloned().collect();
     let names = names();
     let other = listed(&folder.path().join("keys"), &whole_list, Some(&names[&1]));
-    let options = |stored: Vec<Stored>| {
-        let tables = folder.path().join("tables");
-        let _ = std::fs::remove_dir_all(&tables);
-        std::fs::create_dir(&tables).unwrap();
-        Options {
-            trace: trace.clone(),
-            format: None,
-            stored,
-            folder: tables,
-            budget: Budget {
-                memory_bytes: 256 << 20,
-                threads: 2,
-            },
-            cut: Cut::default(),
-        }
-    };
+    let options = |stored: Vec<Stored>| options(folder.path(), &trace, stored);
     let by_lines = Stored {
         file: by_lines,
         keyspace: None,

@@ -1,5 +1,5 @@
-//! Several keyspaces in a store of the lab, which has one: each key has its keyspace's number before
-//! it, as four bytes that sort.
+//! Several keyspaces in a store of the lab, which has one: each key has its keyspace's number
+//! before it, as four bytes that sort.
 //!
 //! ```text
 //!   key in the store: [ number of the keyspace: 4 bytes, big endian ][ key in the keyspace ]

@@ -11,9 +11,9 @@
 //!   rates -------------------------------- fits -->   rate                  (rate.rs)
 //!   pearson -------------------------------------->   a warning, if parts depend on each other
 //! ```
-//! Each choice is told in a note, with the error of the chosen candidate and of the others. [`make`]
-//! makes a model of one keyspace: the busiest, or the one that is named. [`make_workload`] makes one
-//! of each keyspace of the trace (`workload.rs`).
+//! Each choice is told in a note, with the error of the chosen candidate and of the others.
+//! [`make`] makes a model of one keyspace: the busiest, or the one that is named. [`make_workload`]
+//! makes one of each keyspace of the trace (`workload.rs`).
 //!
 //! An analysis leaves out figures about what a load does not have. So every figure may be missing
 //! except the composition. [`Made::unknown`] says what is assumed for what cannot be known.

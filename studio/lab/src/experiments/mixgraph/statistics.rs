@@ -4,8 +4,8 @@
 //! No store takes part. Operations are drawn and counted. Sizes, lengths, accesses of pairs and of
 //! ranges, and starts are compared with the model, and then fitted again with the fits for traces.
 //! The study shows curves that lie on each other; here is the largest distance between them. Kinds
-//! that have hot keys of their own are compared with their own curves. Of several keyspaces each has
-//! its table, after the shares of all.
+//! that have hot keys of their own are compared with their own curves. Of several keyspaces each
+//! has its table, after the shares of all.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 //!   value: as `crate::value`, cut to its size; of a counter, 8 bytes that count
 //! ```
 //! A store of the lab has one keyspace. If a load has several, each key has its keyspace's number
-//! before it there, as a replay has it: four bytes that sort. A trace has the keys without them. The
-//! number in a value is that of the pair and of its keyspace, so a value that belongs to another
-//! keyspace is found:
+//! before it there, as a replay has it: four bytes that sort. A trace has the keys without them.
+//! The number in a value is that of the pair and of its keyspace, so a value that belongs to
+//! another keyspace is found:
 //!
 //! ```text
 //!   number in a value: [ keyspace: 24 bits ][ pair: 40 bits ]
