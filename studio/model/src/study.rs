@@ -495,8 +495,10 @@ mod tests {
             "sizes",
             "stored-keys",
         ];
-        for preset in crate::presets::names() {
-            assert!(!known(preset).is_empty(), "{preset}");
+        // Its six keyspaces have no values here: they are in its file.
+        let without = crate::presets::names().filter(|name| known(name).is_empty());
+        assert_eq!(without.collect::<Vec<_>>(), ["udb"]);
+        for preset in presets() {
             // Only the model that the study prints is known to lack something.
             let mut why = known(preset).iter().map(|known| reason(preset, known.why));
             let lacks = [NO_DELETES, ALL_KINDS_ALIKE];
