@@ -325,7 +325,7 @@ impl MixgraphArguments {
         figures["load"] = filled.to_json();
         figures["sizes"] = sizes::of(&load, stream, result.operations);
         let text = figures["text"].as_str().unwrap_or_default();
-        figures["text"] = format!("{text}{}\n", sizes::table(&figures["sizes"])).into();
+        figures["text"] = format!("{text}{}", sizes::table(&figures["sizes"])).into();
         Ok(figures)
     }
 }

@@ -68,8 +68,11 @@ fn row(keyspace: &str, what: &str, asked: &Sizes, mut drawn: Vec<u64>) -> Option
     }))
 }
 
-/// The rows as a table.
+/// The rows as a table, or nothing if there are none.
 pub(super) fn table(rows: &Value) -> String {
+    if rows.as_array().is_none_or(Vec::is_empty) {
+        return String::new();
+    }
     let mut table = TextTable::new(["keyspace", "drawn", "asked mean", "mean", "median", "max"]);
     let rows = rows.as_array().into_iter().flatten();
     for row in rows {
@@ -84,7 +87,7 @@ pub(super) fn table(rows: &Value) -> String {
             row["max"].to_string(),
         ]);
     }
-    table.to_string()
+    format!("{table}\n")
 }
 
 #[cfg(test)]
@@ -132,6 +135,7 @@ mod tests {
         let scans = row("Assoc", "scan records");
         assert_eq!((&scans["median"], &scans["max"]), (&json!(1), &json!(200)));
         let text = table(&json!(rows));
+        assert_eq!(table(&json!([])), "");
         assert!(
             text.contains("Object_2ry") && text.contains("asked mean"),
             "{text}"

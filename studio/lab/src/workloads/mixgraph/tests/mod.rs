@@ -227,7 +227,7 @@ fn accesses_that_cover_a_thousandth_or_a_thousand_times_the_pairs_keep_to_them()
             .collect();
         follows(&counts, &shares).unwrap_or_else(|why| panic!("{covered}: {why}"));
         let named = counts.iter().rposition(|count| *count > 0).unwrap() as f64 + 1.0;
-        assert!(named <= 20_000.0 * touched, "{covered}: {named}");
+        assert!(named <= 20_000.0 * touched + 1e-6, "{covered}: {named}");
     }
 }
 

@@ -56,11 +56,8 @@ fn a_drawn_trace_of_six_families_has_what_the_model_says_of_each() {
     follows(&of_each, &wanted).unwrap();
     for (number, family) in load.families.iter().enumerate() {
         let name = &family.name;
-        let own = || {
-            operations
-                .iter()
-                .filter(|one| one.keyspace == number as u32)
-        };
+        let id = number as u32;
+        let own = || operations.iter().filter(move |one| one.keyspace == id);
         let of_kind = |kind| own().filter(move |one| one.kind == kind);
         let kinds = [
             evendb_trace::Kind::Get,
