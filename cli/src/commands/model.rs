@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use evendb_lab::whole_file;
-use evendb_model::from_analysis::{self, Known, Made};
+use evendb_model::from_analysis::{self, Known, MadeWorkload};
 use evendb_report::Document;
 
 use crate::failure::{Failure, Success};
@@ -15,20 +15,23 @@ use crate::output;
 ///
 /// Prints a file in TOML that can be edited by hand (docs/models.md). The comments at its head say
 /// which fit was chosen for each part, with the errors of all that were tried, and what was left
-/// out. What the analysis does not know is also said on standard error.
+/// out. What the analysis does not know is also said on standard error. If the trace has several
+/// keyspaces, the model has a table for each, or is of the one that --keyspace names.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb analyze app.trace
   evendb model app.trace.analysis/analysis.json > app.toml
+  evendb model app.trace.analysis --keyspace users > users.toml
   evendb mixgraph app.toml")]
 pub struct Arguments {
     /// The analysis: analysis.json of the folder that `evendb analyze` made, or the folder
     analysis: PathBuf,
-    /// The keyspace to model; by default the one with the highest number of operations
+    /// The one keyspace to model; by default all keyspaces of the trace
     #[arg(long, allow_hyphen_values = true)]
     keyspace: Option<String>,
     /// The number of pairs of the store; by default the number of keys that the analysis was given,
-    /// or, if it was given none, that the trace names
+    /// or, if it was given none, that the trace names. Of a trace with several keyspaces --keyspace
+    /// must say which has them
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pairs: Option<u64>,
     /// The name in the file
@@ -50,7 +53,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         name: arguments.name.clone(),
         scan_length: arguments.scan_length,
     };
-    let made = from_analysis::make(&document, &known).map_err(|error| wrong(error.to_string()))?;
+    let made = from_analysis::make_workload(&document, &known)
+        .map_err(|error| wrong(error.to_string()))?;
     let text = made.to_toml().map_err(|error| wrong(error.to_string()))?;
     tell_unknown(&made);
     output::out().write_all(text.as_bytes())?;
@@ -58,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 /// Says on standard error what a model lacks because the analysis does not know it.
-pub fn tell_unknown(made: &Made) {
+pub fn tell_unknown(made: &MadeWorkload) {
     for unknown in &made.unknown {
         // The model has it in its comments, too.
         output::complain(&format!("evendb: not known: {unknown}"));

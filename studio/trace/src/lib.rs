@@ -31,7 +31,7 @@ mod writer;
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX, NAMES_BYTES_MAX};
 pub use in_order::InOrder;
-pub use key_lines::KeyLines;
+pub use key_lines::{KeyLines, ListedKeys};
 pub use operation::{Call, Failure, KEY_BYTES_MAX, Kind, Operation, Outcome, VALUE_BYTES_MAX};
 pub use reader::{Losses, Reader, keyspaces_of};
 pub use recorder::{Began, Recorder, RecorderHandle, RecorderOptions, Summary};

@@ -2,6 +2,7 @@
 //! as text.
 
 use evendb::placement;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -12,7 +13,8 @@ use evendb_trace::{InOrder, Kind, Reader, formats, keyspaces_of};
 
 use super::plan::{Planner, RIGHTLY};
 use super::{
-    Merges, Part, Prepared, ReplayReport, ReplaySettings, Source, Speed, age, prepare, replay,
+    Merges, Part, Prepared, ReplayReport, ReplaySettings, Source, Speed, age, paired, prepare,
+    put_key_files, replay,
 };
 use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
@@ -45,6 +47,14 @@ pub struct ReplayArguments {
     /// whether it was there; reads the trace twice, and keeps 16 bytes a key in memory
     #[arg(long)]
     prepare: bool,
+    /// Put first all keys that this file lists, in hexadecimal digits, one a line: the output of
+    /// `evendb scan DB --keys-only --output hex`. A line may have the keyspace and a tab before the
+    /// key. May be given several times
+    #[arg(long, value_name = "FILE")]
+    keys: Vec<PathBuf>,
+    /// The keyspace whose keys --keys lists; one for each list
+    #[arg(long, value_name = "KEYSPACE", requires = "keys")]
+    keys_of: Vec<String>,
     /// Put the records that the trace writes over again, unchanged, until this number of bytes is
     /// put: the store is then as after long use. After --prepare, if that is given too
     #[arg(
@@ -248,14 +258,23 @@ pub(crate) fn reader_of(path: &Path) -> Result<Reader<BufReader<File>>, RunError
 /// # Errors
 /// `Input` if it cannot be read or is no trace; `Damaged`.
 pub(crate) fn several_keyspaces_of(path: &Path) -> Result<bool, RunError> {
+    Ok(keyspaces_in(path)?.len() > 1)
+}
+
+/// The keyspaces of a trace by their numbers, with those that were made while it was recorded.
+///
+/// # Errors
+/// `Input` if it cannot be read or is no trace; `Damaged`.
+pub(crate) fn keyspaces_in(path: &Path) -> Result<BTreeMap<u32, String>, RunError> {
     let file = File::open(path).map_err(|error| input(path, &error))?;
-    let keyspaces = keyspaces_of(file).map_err(|error| RunError::from(error).of_file(path))?;
-    Ok(keyspaces.len() > 1)
+    keyspaces_of(file).map_err(|error| RunError::from(error).of_file(path))
 }
 
 /// How the store was made before a replay.
 #[derive(Clone, Copy)]
 struct Made {
+    /// Keys that were put because they were listed.
+    listed: u64,
     /// Records that were put.
     prepared: Prepared,
     /// Bytes that were put again.
@@ -317,6 +336,7 @@ impl ReplayArguments {
         if let Some(path) = &self.json {
             let mut json = report.to_json();
             json["store"] = name.as_str().into();
+            json["listed"] = made.listed.into();
             json["prepared"] = made.prepared.put.into();
             json["prepared_by_assumption"] = made.prepared.assumed.into();
             json["aged_bytes"] = made.aged_bytes.into();
@@ -377,6 +397,12 @@ impl ReplayArguments {
             order_bytes: usize::from(self.order_mib) << 20,
         };
         let of_trace = |error: RunError| error.of_file(&self.trace);
+        let listed = paired(&self.keys, &self.keys_of)?;
+        let value_bytes = settings.value_bytes;
+        let listed = match listed.is_empty() {
+            true => 0,
+            false => put_key_files(&listed, &self.trace, store, &|_| value_bytes, stop)?,
+        };
         let prepared = match self.prepare {
             true => {
                 let reader = reader_of(&self.trace)?;
@@ -392,6 +418,7 @@ impl ReplayArguments {
             }
         };
         let made = Made {
+            listed,
             prepared,
             aged_bytes,
         };
@@ -437,6 +464,12 @@ impl ReplayArguments {
     /// What was put before the replay.
     fn before_text(&self, made: Made) -> Vec<String> {
         let mut lines = Vec::new();
+        if !self.keys.is_empty() {
+            lines.push(format!(
+                "{} listed keys were put before",
+                grouped(made.listed)
+            ));
+        }
         if self.prepare {
             let Prepared { put, assumed } = made.prepared;
             let assumed = match assumed {

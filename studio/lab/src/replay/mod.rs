@@ -76,7 +76,7 @@ use crate::recorder::RunError;
 use crate::store::Store;
 
 pub use age::age;
-pub use keys::put_keys;
+pub use keys::{paired, put_key_files, put_keys};
 use lanes::{Lanes, to_lanes};
 use plan::Planner;
 pub use prepare::{Prepared, prepare};

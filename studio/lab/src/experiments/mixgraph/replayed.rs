@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use evendb_model::Model;
+use evendb_model::Workload;
 use evendb_trace::{Kind, Reader, formats};
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ use crate::phase_result::{Latency, PhaseResult, figures_since};
 use crate::process::ProcessUsage;
 use crate::recorder::{OperationKind, RunError};
 use crate::replay::command::several_keyspaces_of;
-use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, put_keys, replay};
+use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, put_key_files, replay};
 use crate::store::Store;
 
 /// The figure of a cell for what was lost of the trace, if anything was.
@@ -40,8 +40,8 @@ pub(super) const NAME: &str = "replay";
 pub(super) fn cell(
     store: &dyn Store,
     trace: &Path,
-    keys: Option<&Path>,
-    (model, threads): (&Model, usize),
+    keys: &[(&Path, Option<&str>)],
+    (model, threads): (&Workload, usize),
 ) -> Result<Value, Failure> {
     let merges = model.counts().then_some(Merges::Counters);
     let settings = ReplaySettings {
@@ -51,16 +51,22 @@ pub(super) fn cell(
         value_bytes: Merges::value_bytes(merges) as usize,
         ..ReplaySettings::default()
     };
-    if let Some(path) = keys {
-        put_listed(store, path, model.values.loaded.mean() as usize)?;
-    }
     let of_trace = |error: RunError| error.of_file(trace);
     let never = AtomicBool::new(false);
+    if !keys.is_empty() {
+        put_key_files(
+            keys,
+            trace,
+            store,
+            &|name| loaded_bytes(model, name),
+            &never,
+        )?;
+    }
     prepare(opened(trace, u64::MAX)?, store, &settings, &never).map_err(of_trace)?;
     warm(store, trace, &settings)?;
     let (result, report) = measured(store, trace, &settings)?;
     let mut cell = figures(&result, NAME, 0);
-    let warnings = report.warnings(keys.is_none().then_some(REMEDY));
+    let warnings = report.warnings(keys.is_empty().then_some(REMEDY));
     let mut text: String = warnings.iter().map(|line| format!("{line}\n")).collect();
     text += cell["text"].as_str().unwrap_or_default();
     text += &format!(" {}\n", differences(&report));
@@ -71,12 +77,15 @@ pub(super) fn cell(
     Ok(cell)
 }
 
-/// Puts the keys of a list.
-fn put_listed(store: &dyn Store, path: &Path, value_bytes: usize) -> Result<(), Failure> {
-    let file = BufReader::new(File::open(path).map_err(at(path))?);
-    let put = put_keys(file, store, value_bytes, &AtomicBool::new(false));
-    put.map_err(|error| error.of_file(path))?;
-    Ok(())
+/// The mean bytes of a value that is loaded into a keyspace: of the one of this name, or, where the
+/// trace has another name, of the first.
+fn loaded_bytes(model: &Workload, name: &str) -> usize {
+    let named = model
+        .keyspaces
+        .iter()
+        .find(|keyspace| keyspace.name == name);
+    let keyspace = named.or(model.keyspaces.first());
+    keyspace.map_or(0, |keyspace| keyspace.load.values.loaded.mean() as usize)
 }
 
 /// Replays the beginning of the trace.

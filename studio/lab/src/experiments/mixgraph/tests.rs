@@ -94,7 +94,8 @@ fn operations_come_at_the_models_rate() {
 fn what_cannot_be_run_is_told() {
     let told = |name: &str| model_named(name).unwrap_err().to_string();
     assert!(
-        told("nothing").contains("none of the presets (zippydb, zippydb-kinds, udb-assoc, up2x)")
+        told("nothing")
+            .contains("none of the presets (zippydb, zippydb-kinds, udb, udb-assoc, up2x)")
     );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mine.toml");
@@ -203,7 +204,7 @@ fn what_is_drawn_is_the_model() {
         // Kinds that have hot keys of their own are compared alone.
         assert_eq!(
             report.contains("ranges: put"),
-            ["zippydb-kinds", "udb-assoc"].contains(&preset),
+            ["zippydb-kinds", "udb", "udb-assoc"].contains(&preset),
             "{report}"
         );
         assert_eq!(
