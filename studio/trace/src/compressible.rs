@@ -5,8 +5,8 @@
 //!                           [ block of 16 KiB ] --> LZ4 --> stored / raw
 //! ```
 //! A store compresses blocks of several values, so equal parts of neighbouring values count too.
-//! Keys are not in the blocks. Only the first [`BYTES_MAX`](Compressible::BYTES_MAX) bytes of values
-//! are looked at, which bounds the cost.
+//! Keys are not in the blocks. Only the first [`BYTES_MAX`](Compressible::BYTES_MAX) bytes of
+//! values are looked at, which bounds the cost.
 
 /// The bytes of a block, as in stores.
 const BLOCK_BYTES: usize = 16 << 10;

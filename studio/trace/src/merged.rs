@@ -9,8 +9,8 @@
 //! from the earliest one. Otherwise all begin at 0, and [`Merged::is_aligned`] says so. Clocks of
 //! several machines differ: the order between shards is as good as these clocks.
 //!
-//! **Names.** Keyspaces with one name become one keyspace. A keyspace without a name stays apart from
-//! those of other traces. Threads and groups of several traces never become one.
+//! **Names.** Keyspaces with one name become one keyspace. A keyspace without a name stays apart
+//! from those of other traces. Threads and groups of several traces never become one.
 //!
 //! Memory: what [`InOrder`] takes for each trace, and a number for each thread and keyspace.
 
@@ -64,8 +64,8 @@ impl<R: Read> Merged<R> {
     /// Merges what `readers` give, with this number of bytes of memory for all of them.
     ///
     /// # Errors
-    /// `NotATrace` if the traces are samples of different shares of the keys: together they would be
-    /// a sample of nothing. Those of reading the first operations.
+    /// `NotATrace` if the traces are samples of different shares of the keys: together they would
+    /// be a sample of nothing. Those of reading the first operations.
     pub fn new(readers: Vec<Reader<R>>, heap_bytes_max: usize) -> Result<Merged<R>> {
         let shares: Vec<u64> = readers.iter().map(|one| one.header().one_in).collect();
         if shares.windows(2).any(|pair| pair[0] != pair[1]) {

@@ -1,4 +1,4 @@
-//! How far values compress, for values of which that is known.
+//! How far values compress, for values whose compressibility is known.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -22,8 +22,8 @@ fn read(format: Format, text: &str) -> (Vec<Operation>, Imported) {
     read_with(format, ReadSizes::Found, text.as_bytes())
 }
 
-/// Trouble of others, line 2: the convention that 0 is a miss can be turned off. Hits that the trace
-/// counts are believed all the same.
+/// Trouble of others, line 2: the convention that 0 is a miss can be turned off. Hits that the
+/// trace counts are believed all the same.
 #[test]
 fn sizes_of_reads_are_ignored_where_that_is_asked_for() {
     let outcomes = |format, text: &str| -> Vec<Outcome> {
@@ -163,8 +163,8 @@ fn counts_and_sizes_of_keys_of_metas_lines_are_as_written() {
     assert_eq!(lens, [1, 3, 1, 1, 2]);
 }
 
-/// Trouble of others, line 37: columns that are empty for long, and a file with other columns behind
-/// the first one.
+/// Trouble of others, line 37: columns that are empty for long, and a file with other columns
+/// behind the first one.
 #[test]
 fn metas_columns_are_read_by_their_names_also_when_they_change() {
     let mut text = "op_time,key,op,size,ttl\n".to_owned();

@@ -116,8 +116,8 @@ impl Format {
         }
     }
 
-    /// The wall clock at which a source with this beginning starts, in milliseconds since 1970; 0 if
-    /// the format does not tell it. RocksDB's times are microseconds of the wall clock.
+    /// The wall clock at which a source with this beginning starts, in milliseconds since 1970; 0
+    /// if the format does not tell it. RocksDB's times are microseconds of the wall clock.
     #[must_use]
     pub fn wall_clock_millis(self, begin: &[u8]) -> u64 {
         match self {

@@ -9,8 +9,8 @@
 //!   scan                               --> seek, or seek for the one before; its range as bounds
 //! ```
 //! The format has no results, latencies, threads, times to live and lengths of scans: they are
-//! lost. The number of a keyspace becomes that of a column family, without its name. Operations must
-//! come in the order of time, as a replay of RocksDB asks them in the order of the file.
+//! lost. The number of a keyspace becomes that of a column family, without its name. Operations
+//! must come in the order of time, as a replay of RocksDB asks them in the order of the file.
 //!
 //! Values that the trace does not have are made: bytes of the same length that do not compress, and
 //! [`MADE_BYTES`] bytes if the length is not known either. Writes that failed, batches and
@@ -74,7 +74,8 @@ struct Batch {
 }
 
 impl<W: Write> RocksDbWriter<W> {
-    /// Begins a trace. `begin_micros` is the wall clock at its beginning, in microseconds since 1970.
+    /// Begins a trace. `begin_micros` is the wall clock at its beginning, in microseconds since
+    /// 1970.
     ///
     /// # Errors
     /// `Io`.

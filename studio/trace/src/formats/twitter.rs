@@ -2,12 +2,12 @@
 //! and bytes.
 //!
 //! `get` and `gets` are reads. The value size of a read is that of the value that it found, and 0
-//! if it found nothing. The keepers of the traces read them in this way; [`ReadSizes`] says if it is
-//! not believed. A found value of no bytes cannot be distinguished from a miss. `set` is a put. So
-//! are `add`, `replace` and `cas`, whose condition is lost: they are counted by name
+//! if it found nothing. The keepers of the traces read them in this way; [`ReadSizes`] says if it
+//! is not believed. A found value of no bytes cannot be distinguished from a miss. `set` is a put.
+//! So are `add`, `replace` and `cas`, whose condition is lost: they are counted by name
 //! ([`Imported::as_puts`](super::Imported)). `append`, `prepend`, `incr` and `decr` are read as
-//! merges, and counted by name ([`as_merges`](super::Imported::as_merges)); `delete` is a delete. The operand of `incr` and
-//! `decr` is a number of 8 bytes.
+//! merges, and counted by name ([`as_merges`](super::Imported::as_merges)); `delete` is a delete.
+//! The operand of `incr` and `decr` is a number of 8 bytes.
 //!
 //! The operations of one second are spread evenly over it. A key may have commas. Keys are
 //! anonymised, and may be shorter than the size beside them, which is that of the original.
