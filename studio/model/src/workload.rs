@@ -101,6 +101,24 @@ impl Workload {
         }
     }
 
+    /// The model of one keyspace alone, which has its share of the operations and of the rate.
+    #[must_use]
+    pub fn of_keyspace(&self, name: &str) -> Option<Model> {
+        let one = self.keyspaces.iter().find(|one| one.name == name)?;
+        Some(Model {
+            name: self.name.clone(),
+            about: self.about.clone(),
+            operations: ((self.operations as f64 * one.share).round() as u64).max(1),
+            memory_bytes: self.memory_bytes,
+            rate: self.rate.map(|rate| Rate {
+                a: rate.a * one.share,
+                d: rate.d * one.share,
+                ..rate
+            }),
+            ..one.load.clone()
+        })
+    }
+
     /// Pairs of all keyspaces.
     #[must_use]
     pub fn pairs(&self) -> u64 {

@@ -5,6 +5,7 @@ mod faithful;
 mod parts;
 mod purposes;
 mod savepoints;
+mod times;
 mod unknown;
 
 use std::io::Write;
