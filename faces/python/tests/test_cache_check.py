@@ -102,7 +102,8 @@ def test_a_mend_inside_of_a_transaction(tmp_path):
 
 @pytest.mark.parametrize(
     "key",
-    [b"\x20\xff", b"\x10\x01", b"\x11", b"\x99", b"\x40T(1,", b"\x40J{", b"\x40?", b"\x60" + b"h" * 32],
+    [b"\x20\xff", b"\x10\x01", b"\x11", b"\x99", b"\x40T(1,", b"\x40J{", b"\x40?",
+     b"\x60" + b"h" * 32],
 )
 def test_a_damaged_key(tmp_path, key):
     """UnicodeDecodeError out of an iteration, and struct.error out of `check`."""

@@ -41,7 +41,8 @@ def test_large_values_are_files_by_default(tmp_path):
     "how, smallest",
     [({}, MIB), ({"disk_files": True}, 2**15), ({"disk_files": False}, None),
      ({"disk_files": 5000}, 2**15), ({"disk_files": 5000, "disk_min_file_size": 100}, 5000),
-     ({"disk_files": True, "disk_min_file_size": 100}, 100), ({"disk_min_file_size": 2 * MIB}, 2 * MIB)],
+     ({"disk_files": True, "disk_min_file_size": 100}, 100),
+     ({"disk_min_file_size": 2 * MIB}, 2 * MIB)],
 )
 def test_which_values_are_files(tmp_path, how, smallest):
     """`disk_files` and `disk_min_file_size`, and both after a reopening."""

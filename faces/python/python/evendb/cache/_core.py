@@ -325,12 +325,15 @@ class Cache(MemoMethods, QueueMethods, BulkMethods, CheckMethods):
             data = Entry(record).long_key
         return self._disk.get(*codec.decode_native(data))
 
-    def _fields(self, key, value, read, expire, tag, long_key):
-        """The fields of a value that is stored; its file, if it has one, is written."""
+    def _fields(self, key, value, read, expire, tag, long_key, encoded=None):
+        """The fields of a value that is stored; its file, if it has one, is written.
+
+        `encoded` is its (form, payload), if that is known already and the Disk is `Disk` itself.
+        """
         disk = self._disk
         tag = None if tag is None else self._tag_bytes(tag)
         if type(disk) is Disk and not read:
-            form, payload = disk.encode(value)
+            form, payload = encoded or disk.encode(value)
             length = len(payload)
             if length < disk.min_file_size or length < disk.smallest_file():
                 if form == codec.FORM_BYTES and length >= disk.min_file_size:

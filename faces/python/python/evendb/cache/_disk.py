@@ -6,11 +6,11 @@
 A subclass may change the four methods, as diskcache's `JSONDisk` does; then a get calls them. The
 class `Disk` itself is known to `Cache`, which takes a shorter way with the same result.
 
-LARGE VALUES ARE FILES of their own: those of at least `disk_files` bytes (1 MiB, where a file is the
-faster of the two) and at least `disk_min_file_size`, and what `read=True` stores. Other programs
-read them by `cache.read(key).name`. With `disk_files=True`, or if a subclass has a `filename` of its
-own, `disk_min_file_size` alone decides, as in diskcache; with `disk_files=False` all is in the
-store.
+LARGE VALUES ARE FILES of their own: those of at least `disk_files` bytes (1 MiB, where a file is
+the faster of the two) and at least `disk_min_file_size`, and what `read=True` stores. Other
+programs read them by `cache.read(key).name`. With `disk_files=True`, or if a subclass has a
+`filename` of its own, `disk_min_file_size` alone decides, as in diskcache; with `disk_files=False`
+all is in the store.
 
 A file is written before its record is committed and removed after its record is gone. A crash of
 the process leaves a file without a record, which `check(fix=True)` removes, and never a record

@@ -502,8 +502,8 @@ class Unit:
     """
 
     __slots__ = ("room", "values", "index", "write_values", "write_index", "meta", "gone", "disk",
-                 "files", "new_files", "next_expiry", "written_expiry", "written", "torn", "settings",
-                 "followed")
+                 "files", "new_files", "next_expiry", "written_expiry", "written", "torn",
+                 "settings", "followed")
 
     def __init__(self, room, reads, writes, disk=None, filename=None):
         self.room = room
