@@ -54,8 +54,8 @@ pub struct Arguments {
     /// and the model's values compress as far
     #[arg(long, value_name = "TRACE")]
     values_of: Option<PathBuf>,
-    /// The one keyspace to model; by default all keyspaces of the trace. A model of several needs it
-    /// for another benchmark, which has one
+    /// The one keyspace to model; by default all keyspaces of the trace. Another benchmark has one,
+    /// so a model of several needs it there
     #[arg(long, allow_hyphen_values = true)]
     keyspace: Option<String>,
     /// The number of pairs of the store; by default the number of keys that the analysis was given,
@@ -122,7 +122,9 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 /// The only keyspace of a workload, for a benchmark that has no more.
 fn only(workload: &Workload) -> Result<Model, Failure> {
     match &workload.keyspaces[..] {
-        [one] => workload.of_keyspace(&one.name).ok_or_else(|| choose(workload)),
+        [one] => workload
+            .of_keyspace(&one.name)
+            .ok_or_else(|| choose(workload)),
         _ => Err(choose(workload)),
     }
 }
@@ -173,8 +175,7 @@ fn made(arguments: &Arguments) -> Result<MadeWorkload, Failure> {
         name: arguments.name.clone(),
         scan_length: arguments.scan_length,
     };
-    from_analysis::make_workload(&document, &known)
-        .map_err(|error| wrong(&path, error.to_string()))
+    from_analysis::make_workload(&document, &known).map_err(|error| wrong(&path, error.to_string()))
 }
 
 /// Refuses options that are for an analysis alone, by name.
