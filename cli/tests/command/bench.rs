@@ -467,7 +467,7 @@ fn a_model_of_six_keyspaces_is_run_traced_and_replayed_with_its_keys() {
     let text = String::from_utf8_lossy(&replayed.out).into_owned();
     assert!(text.contains("2,600 listed keys were put before"), "{text}");
     assert!(text.contains("results compared, 0 differ"), "{text}");
-    // A list of which no line names its keyspace fits none of the six.
+    // A list whose lines name no keyspace fits none of the six.
     let bare: String = keys
         .lines()
         .map(|line| format!("{}\n", line.split('\t').next_back().unwrap()))

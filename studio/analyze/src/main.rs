@@ -236,7 +236,7 @@ fn made_folder(trace: &Path, arguments: &Arguments) -> Result<PathBuf, Error> {
 }
 
 impl Arguments {
-    /// Refuses lists of which only some have a keyspace.
+    /// Refuses lists if only some of them have a keyspace.
     fn check(&self) -> Result<(), Error> {
         let (lists, of) = (self.keys.len(), self.keys_of.len());
         match of == 0 || of == lists {

@@ -2,8 +2,8 @@
 //!
 //! A list is a text that [`KeyLines`] reads: with the keyspace in each line, or of one keyspace as
 //! a whole. There may be several lists. If a trace has one key in n, the same keys in n are taken
-//! from the list. A key that is listed twice is two rows. A line may name a keyspace of which
-//! nothing was asked: the store has it all the same.
+//! from the list. A key that is listed twice is two rows. A line may name a keyspace that
+//! was asked nothing: the store has it all the same.
 //!
 //! | column | what |
 //! |---|---|

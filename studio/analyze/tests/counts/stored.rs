@@ -273,8 +273,7 @@ fn options(folder: &Path, trace: &Path, stored: Vec<Stored>) -> Options {
     }
 }
 
-/// Lists of several keyspaces, of which one is named in the lines and one as a whole, and a
-/// keyspace of which nothing was asked.
+/// Lists of several keyspaces: one named in the lines, one as a whole, one that was asked nothing.
 #[test]
 fn lists_of_several_keyspaces_are_counted_by_keyspace_and_summed() {
     let Large { all, done, .. } = large();

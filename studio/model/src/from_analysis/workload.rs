@@ -1,8 +1,8 @@
 //! A workload of the keyspaces of a trace: a model of each, and the rate of all together.
 //!
 //! The notes of a keyspace begin with its name. What no model can have is left out and noted: a
-//! keyspace without operations of a model's kinds, and keyspaces beyond the number that a workload
-//! can have, of which the busiest are taken.
+//! keyspace without operations of a model's kinds; and, if there are more keyspaces than a workload
+//! can have, the least busy ones.
 
 use super::table::Table;
 use super::{Composition, Known, Made, MakeError, Notes, Source, composition, load, make};
@@ -139,7 +139,7 @@ fn part<'a>(
         }
         found => found?,
     };
-    // It says of which analysis the model is made, which is told for all keyspaces at once.
+    // It names the analysis, which is told once for all keyspaces.
     own.all.remove(0);
     let source = Source {
         document,
