@@ -60,6 +60,10 @@ fn a_format_says_how_far_its_times_can_be_believed() {
         Times::Seconds
     );
     assert_eq!(
+        times(Format::MetaCsv, "\u{feff}op_time,key,op,size\n"),
+        Times::Seconds
+    );
+    assert_eq!(
         times(Format::MetaCsv, "key,op,size\n1,GET,2\n"),
         Times::Order
     );

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use evendb_lab::readable::grouped;
 use evendb_trace::formats::{self, DETECT_BYTES, Format, Imported, ReadSizes};
-use evendb_trace::hidden::{hidden_name, hide_names};
+use evendb_trace::hidden::{KeyGatherer, hidden_name, hide_names};
 use evendb_trace::packed::{peek, unpacked};
 use evendb_trace::{Cut, Header, InOrder, Losses, MendedTimes, Merged, Operation, Reader, Times};
 use tempfile::TempPath;
@@ -172,12 +172,19 @@ fn source_of(format: Format) -> String {
 struct Chain {
     mended: Option<MendedTimes>,
     cut: Cut,
-    hiding: Hiding,
     /// Names that the command line gives.
     given: BTreeMap<u32, String>,
-    target: Target,
+    sink: Sink,
     /// Keyspaces whose names are written.
     named: BTreeSet<u32>,
+}
+
+/// Where operations go at the end.
+enum Sink {
+    /// To the result, with keys hidden or not.
+    Target(Hiding, Target),
+    /// Their keys are gathered, to be hidden in order by a second pass.
+    Gather(KeyGatherer),
 }
 
 impl Chain {
@@ -189,27 +196,48 @@ impl Chain {
             changed.start_nanos = mended.of(operation.start_nanos);
             operation = &changed;
         }
-        let (hiding, target) = (&self.hiding, &mut self.target);
-        self.cut.take(operation, keyspace, &mut |one| {
-            if !hiding.is_on() {
-                return target.add(one);
+        let sink = &mut self.sink;
+        self.cut.take(operation, keyspace, &mut |one| match sink {
+            Sink::Gather(gatherer) => gatherer.add(one),
+            Sink::Target(hiding, target) if hiding.is_on() => {
+                let mut hidden = one.clone();
+                hiding.hide(&mut hidden)?;
+                target.add(&hidden)
             }
-            let mut hidden = one.clone();
-            hiding.hide(&mut hidden)?;
-            target.add(&hidden)
+            Sink::Target(_, target) => target.add(one),
         })
     }
 
     /// Names a keyspace in the result, once.
     fn name(&mut self, number: u32, name: &str) -> evendb_trace::Result<()> {
-        if !self.named.insert(number) {
-            return Ok(());
-        }
-        match self.hiding.is_on() {
-            true => self.target.name_keyspace(number, &hidden_name(number)),
-            false => self.target.name_keyspace(number, name),
+        match &mut self.sink {
+            Sink::Target(hiding, target) if self.named.insert(number) => match hiding.is_on() {
+                true => target.name_keyspace(number, &hidden_name(number)),
+                false => target.name_keyspace(number, name),
+            },
+            _ => Ok(()),
         }
     }
+
+    /// Notes for the end of the result: see [`Target::note`].
+    fn note(&mut self, dropped: (u64, u64), lost: u64) {
+        if let Sink::Target(_, target) = &mut self.sink {
+            target.note(dropped, lost);
+        }
+    }
+
+    /// A failure of reading these sources, or of writing the result.
+    fn failed(&self, sources: &[PathBuf], to: &Path, error: &evendb_trace::Error) -> Failure {
+        match &self.sink {
+            Sink::Target(_, target) if target.has_failed => failed(to, error),
+            _ => failed(Path::new(&names_of(sources)), error),
+        }
+    }
+}
+
+fn names_of(sources: &[PathBuf]) -> String {
+    let names = sources.iter().map(|from| from.display().to_string());
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Carries the command out.
@@ -220,30 +248,19 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
     let input = Input::open(from, arguments)?;
     let format = input.format();
     refuse_idle(arguments, &[format])?;
-    let (header, again) = match &input {
-        Input::Own(own) => (own.header().clone(), format),
-        Input::Foreign(foreign) => (foreign.header.clone(), format),
+    let header = match &input {
+        Input::Own(own) => own.header().clone(),
+        Input::Foreign(foreign) => foreign.header.clone(),
     };
-    let sources = || Ok(vec![(from.display().to_string(), again, source(from)?.0)]);
-    let converted = write(arguments, header.clone(), sources, |chain| {
-        let mut found = Found::default();
-        match input {
-            Input::Own(own) => {
-                let mut own = match arguments.to_format {
-                    // A replay of RocksDB asks in the order of the file.
-                    ToFormat::Rocksdb => OwnSource::Ordered(InOrder::new(*own, ORDER_BYTES_MAX)),
-                    _ => OwnSource::File(own),
-                };
-                own.copy(chain, &mut found)?;
-            }
-            Input::Foreign(foreign) => {
-                found.imported = import(*foreign, chain)?;
-                // Bad lines of the source count as lost operations: the result is not whole either.
-                chain.target.note((0, 0), found.imported.bad);
-                found.is_torn = found.imported.is_torn;
-            }
-        }
-        Ok(found)
+    let times = header.times;
+    // A source that is a pipe can be read once.
+    let mut first = Some(input);
+    let converted = write(arguments, header, |chain| {
+        let input = first
+            .take()
+            .map_or_else(|| Input::open(from, arguments), Ok)?;
+        let passed = one(input, arguments.to_format, chain);
+        passed.map_err(|error| chain.failed(&arguments.sources, &arguments.to, &error))
     });
     let (found, cut) = converted?;
     if is_unreadable(&found.imported) {
@@ -254,7 +271,7 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
             arguments.to.display()
         ));
     }
-    if header.times == Times::Order && format != Format::EvenDb {
+    if times == Times::Order && format != Format::EvenDb {
         output::complain(
             "evendb: the source has no times: operations lie one behind the other in their order, and rates of this trace mean nothing",
         );
@@ -265,6 +282,28 @@ pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
         );
     }
     tell(&found, &cut)
+}
+
+/// Passes the operations of one source on.
+fn one(input: Input, to: ToFormat, chain: &mut Chain) -> evendb_trace::Result<Found> {
+    let mut found = Found::default();
+    match input {
+        Input::Own(own) => {
+            let mut own = match to {
+                // A replay of RocksDB asks in the order of the file.
+                ToFormat::Rocksdb => OwnSource::Ordered(InOrder::new(*own, ORDER_BYTES_MAX)),
+                _ => OwnSource::File(own),
+            };
+            own.copy(chain, &mut found)?;
+        }
+        Input::Foreign(foreign) => {
+            found.imported = import(*foreign, chain)?;
+            // Bad lines of the source count as lost operations: the result is not whole either.
+            chain.note((0, 0), found.imported.bad);
+            found.is_torn = found.imported.is_torn;
+        }
+    }
+    Ok(found)
 }
 
 /// Refuses options without an effect, by name.
@@ -284,20 +323,35 @@ fn is_unreadable(imported: &Imported) -> bool {
 }
 
 /// Makes the file, has it filled, and ends it. A file that is no trace is removed: it would be in
-/// the way of the next try.
+/// the way of the next try. `fill` passes all operations on, and is called twice if keys are
+/// gathered first.
 fn write(
     arguments: &ConvertArguments,
     header: Header,
-    sources: impl FnOnce() -> Result<Vec<(String, Format, Box<dyn BufRead>)>, Failure>,
-    fill: impl FnOnce(&mut Chain) -> evendb_trace::Result<Found>,
+    mut fill: impl FnMut(&mut Chain) -> Result<Found, Failure>,
 ) -> Result<(Found, Cut), Failure> {
     let to = &arguments.to;
-    let secret = arguments.secret_file.as_deref();
-    let hiding = Hiding::of((arguments.hide_keys, secret), sources)?;
     let cut = arguments.part.cut(&header)?;
-    let given: BTreeMap<_, _> = arguments.keyspace_names.iter().cloned().collect();
+    let chain = |named, sink| Chain {
+        mended: arguments.part.mended(),
+        cut: cut.clone(),
+        given: arguments.keyspace_names.iter().cloned().collect(),
+        sink,
+        named,
+    };
+    let secret = arguments.secret_file.as_deref();
+    let hiding = Hiding::of((arguments.hide_keys, secret), |gatherer| {
+        let mut gathering = chain(BTreeSet::new(), Sink::Gather(gatherer));
+        fill(&mut gathering)?;
+        match gathering.sink {
+            Sink::Gather(gatherer) => Ok(gatherer),
+            Sink::Target(..) => Err(Failure::Message("keys were not gathered".to_owned())),
+        }
+    })?;
     let mut header = PartArguments::header(&cut, header);
-    header.keyspaces.extend(given.clone());
+    header
+        .keyspaces
+        .extend(arguments.keyspace_names.iter().cloned());
     let named = header.keyspaces.keys().copied().collect();
     if hiding.is_on() {
         header = hide_names(&header);
@@ -305,27 +359,8 @@ fn write(
     }
     let file = made(to)?;
     let filled = Target::new((to, file), arguments.to_format, &header).and_then(|target| {
-        let mut chain = Chain {
-            mended: arguments.part.mended(),
-            cut,
-            hiding,
-            given,
-            target,
-            named,
-        };
-        let found = fill(&mut chain);
-        let names: Vec<_> = arguments
-            .sources
-            .iter()
-            .map(|from| from.display().to_string())
-            .collect();
-        let names = names.join(", ");
-        let at = if chain.target.has_failed {
-            to.as_path()
-        } else {
-            Path::new(&names)
-        };
-        let found = found.map_err(|error| failed(at, &error))?;
+        let mut chain = chain(named, Sink::Target(hiding, target));
+        let found = fill(&mut chain)?;
         if let Some(mended) = &chain.mended {
             let (forward, back) = mended.jumps();
             output::complain(&format!(
@@ -334,7 +369,9 @@ fn write(
                 grouped(back)
             ));
         }
-        chain.target.finish(to, found.is_torn)?;
+        if let Sink::Target(_, target) = chain.sink {
+            target.finish(to, found.is_torn)?;
+        }
         Ok((found, chain.cut))
     });
     let is_trace = filled
@@ -374,8 +411,8 @@ enum OwnSource {
     File(Box<Own>),
     /// In the order of time.
     Ordered(InOrder<Box<dyn BufRead>>),
-    /// Several, in the order of time.
-    Merged(Box<Merged<Box<dyn BufRead>>>),
+    /// Several, in the order of time; and the names in the header of their result.
+    Merged(Box<Merged<Box<dyn BufRead>>>, BTreeMap<u32, String>),
 }
 
 impl OwnSource {
@@ -384,14 +421,14 @@ impl OwnSource {
         let mut names = match self {
             OwnSource::File(own) => own.header().keyspaces.clone(),
             OwnSource::Ordered(ordered) => ordered.reader().header().keyspaces.clone(),
-            OwnSource::Merged(_) => BTreeMap::new(),
+            OwnSource::Merged(_, names) => names.clone(),
         };
         names.extend(chain.given.clone());
         loop {
             let next = match self {
                 OwnSource::File(own) => own.next()?.cloned(),
                 OwnSource::Ordered(ordered) => ordered.next().transpose()?,
-                OwnSource::Merged(merged) => merged.next().transpose()?,
+                OwnSource::Merged(merged, _) => merged.next().transpose()?,
             };
             let Some(operation) = next else { break };
             for (number, name) in self.new_names(names.len()) {
@@ -406,7 +443,7 @@ impl OwnSource {
         }
         for (losses, dropped) in self.losses() {
             // If a trace is not whole, its copy is not either.
-            chain.target.note(dropped, losses.missing_operations);
+            chain.note(dropped, losses.missing_operations);
             found.is_torn |= losses.has_no_end;
             if !losses.is_nothing() {
                 let more = losses.to_string();
@@ -417,7 +454,7 @@ impl OwnSource {
         found.late = match self {
             OwnSource::File(_) => 0,
             OwnSource::Ordered(ordered) => ordered.late(),
-            OwnSource::Merged(merged) => merged.late(),
+            OwnSource::Merged(merged, _) => merged.late(),
         };
         Ok(())
     }
@@ -425,7 +462,7 @@ impl OwnSource {
     /// Names that may be new, if more than this number are known now.
     fn new_names(&mut self, known: usize) -> BTreeMap<u32, String> {
         let all = match self {
-            OwnSource::Merged(merged) => return merged.new_names(),
+            OwnSource::Merged(merged, _) => return merged.new_names(),
             OwnSource::File(own) => own.keyspaces(),
             OwnSource::Ordered(ordered) => ordered.reader().keyspaces(),
         };
@@ -443,7 +480,7 @@ impl OwnSource {
         match self {
             OwnSource::File(own) => of(own),
             OwnSource::Ordered(ordered) => of(ordered.reader()),
-            OwnSource::Merged(merged) => merged.losses().collect(),
+            OwnSource::Merged(merged, _) => merged.losses().collect(),
         }
     }
 }
@@ -469,29 +506,34 @@ fn merge(arguments: &ConvertArguments) -> Result<Success, Failure> {
         add_up(&mut imported, read);
         files.push((path.to_path_buf(), Some(path)));
     }
-    let readers: Result<Vec<_>, _> = files.iter().map(|(path, _)| own(path)).collect();
-    let names: Vec<_> = arguments
-        .sources
-        .iter()
-        .map(|from| from.display().to_string())
-        .collect();
-    let merged = Merged::new(readers?, ORDER_BYTES_MAX);
-    let mut merged = merged.map_err(|error| failed(Path::new(&names.join(", ")), &error))?;
-    if !merged.is_aligned() {
+    let merged = || {
+        let readers: Result<Vec<_>, _> = files.iter().map(|(path, _)| own(path)).collect();
+        let merged = Merged::new(readers?, ORDER_BYTES_MAX);
+        merged.map_err(|error| failed(Path::new(&names_of(&arguments.sources)), &error))
+    };
+    let mut first = merged()?;
+    if !first.is_aligned() {
         output::complain(
             "evendb: not all of these traces say when they began: they are merged as if all began at once",
         );
     }
-    let header = merged.header();
-    let sources = || {
-        let open = |(path, _): &(PathBuf, _)| {
-            Ok((path.display().to_string(), Format::EvenDb, source(path)?.0))
+    let header = first.header();
+    let mut first = Some(first);
+    let (mut found, cut) = write(arguments, header.clone(), |chain| {
+        let merged = match first.take() {
+            Some(merged) => merged,
+            None => {
+                let mut again = merged()?;
+                // The names that the header has.
+                let _ = again.header();
+                again
+            }
         };
-        files.iter().map(open).collect()
-    };
-    let (mut found, cut) = write(arguments, header, sources, |chain| {
         let mut found = Found::default();
-        OwnSource::Merged(Box::new(merged)).copy(chain, &mut found)?;
+        let passed =
+            OwnSource::Merged(Box::new(merged), header.keyspaces.clone()).copy(chain, &mut found);
+        let failed = |error| chain.failed(&arguments.sources, &arguments.to, &error);
+        passed.map_err(failed)?;
         Ok(found)
     })?;
     // Losses of the temporary files are those of their sources, which are told as such.
@@ -518,21 +560,17 @@ fn as_own(
         .map_err(cannot)?
         .into_parts();
     let (format, header) = (foreign.format, foreign.header.clone());
+    let target = Target::new((&path, file), ToFormat::Evendb, &header)?;
     let mut chain = Chain {
         mended: None,
         cut: Cut::default(),
-        hiding: Hiding::No,
         given: arguments.keyspace_names.iter().cloned().collect(),
-        target: Target::new((&path, file), ToFormat::Evendb, &header)?,
+        sink: Sink::Target(Hiding::No, target),
         named: BTreeSet::new(),
     };
     let imported = import(foreign, &mut chain);
-    let at = if chain.target.has_failed {
-        &*path
-    } else {
-        from
-    };
-    let imported = imported.map_err(|error| failed(at, &error))?;
+    let from_one = [from.to_path_buf()];
+    let imported = imported.map_err(|error| chain.failed(&from_one, &path, &error))?;
     if is_unreadable(&imported) {
         return Err(Failure::Message(format!(
             "nothing of {} can be read as the format {}",
@@ -540,7 +578,9 @@ fn as_own(
             format.name()
         )));
     }
-    chain.target.note((0, 0), imported.bad);
-    chain.target.finish(&path, imported.is_torn)?;
+    chain.note((0, 0), imported.bad);
+    if let Sink::Target(_, target) = chain.sink {
+        target.finish(&path, imported.is_torn)?;
+    }
     Ok((imported, path))
 }

@@ -1,14 +1,11 @@
 //! How a conversion hides keys: see `evendb_trace::hidden`.
 
-use std::io::BufRead;
 use std::path::Path;
 
 use clap::ValueEnum;
 use evendb_trace::Operation;
-use evendb_trace::formats::{self, Format};
 use evendb_trace::hidden::{HashedKeys, KeyGatherer, OrderedKeys};
 
-use super::failed;
 use crate::failure::Failure;
 use crate::key_file::read_secret;
 
@@ -33,11 +30,10 @@ pub(super) enum Hiding {
 }
 
 impl Hiding {
-    /// `sources` opens all sources again, each with its name and format: keys that are hidden in
-    /// order are all read first.
+    /// For keys that are hidden in order, `gather` reads all keys of the result first.
     pub(super) fn of(
         (form, secret): (Option<HiddenForm>, Option<&Path>),
-        sources: impl FnOnce() -> Result<Vec<(String, Format, Box<dyn BufRead>)>, Failure>,
+        gather: impl FnOnce(KeyGatherer) -> Result<KeyGatherer, Failure>,
     ) -> Result<Hiding, Failure> {
         match (form, secret) {
             (None, _) => Ok(Hiding::No),
@@ -50,12 +46,8 @@ impl Hiding {
                 Ok(Hiding::Hashed(HashedKeys::new(secret)))
             }
             (Some(HiddenForm::Ordered), None) => {
-                let mut gatherer = KeyGatherer::new(KEYS_BYTES_MAX);
-                for (name, format, mut source) in sources()? {
-                    let read = formats::read(format, &mut *source, &mut |one| gatherer.add(one));
-                    read.map_err(|error| failed(Path::new(&name), &error))?;
-                }
-                Ok(Hiding::Ordered(gatherer.finish()))
+                let gathered = gather(KeyGatherer::new(KEYS_BYTES_MAX))?;
+                Ok(Hiding::Ordered(gathered.finish()))
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   trace A --> Portrait --+
-//!                          +--> Drift: a row for each part of the load, with a distance --> text, JSON
+//!                          +--> Drift: a row with a distance for each part of the load
 //!   trace B --> Portrait --+
 //! ```
 //! A distance is from 0 (alike) to 1 (nothing in common). Of shares of kinds, keyspaces and

@@ -32,7 +32,7 @@ impl Popularity {
         let mut within = Vec::new();
         let (mut rank, mut below) = (0, 0.0);
         while rank < among {
-            let next = ((rank + 1) as f64 * 2_f64.powf(STEPS.recip())).ceil() as u64;
+            let next = (rank as f64 * 2_f64.powf(STEPS.recip())).ceil() as u64;
             let next = next.clamp(rank + 1, among);
             let up_to = match accesses {
                 Some(accesses) => accesses.share_below(next, among, touched),

@@ -170,7 +170,8 @@ fn requests(model: &Model, lines: &mut Vec<String>, notes: &mut Vec<String>) {
         let differences = PARTS.iter().map(|part| {
             (popularity.of_hottest(*part) - requests.of_hottest(*part, model.pairs)).abs()
         });
-        differences.fold(0.0, f64::max)
+        // What is off by less comes from the arithmetic, and the simpler one comes first.
+        (differences.fold(0.0, f64::max) * 1e6).round() / 1e6
     };
     let mut ranked: Vec<_> = candidates.iter().map(|one| (off(one), *one)).collect();
     ranked.sort_by(|one, other| one.0.total_cmp(&other.0));

@@ -15,7 +15,7 @@
 //! with dots. The columns of tenants (`usecase`) are not kept.
 
 use super::ReadSizes;
-use super::text::{Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
+use super::text::{BYTE_ORDER_MARK, Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
 use crate::operation::{Kind, Operation, Outcome};
 
 /// A line that stands for more operations is bad: the traces count in 16 bits.
@@ -98,6 +98,7 @@ impl Lines {
 
 /// Whether the first names of columns in these bytes have one for times.
 pub(super) fn has_times(begin: &[u8]) -> bool {
+    let begin = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begin);
     let lines = begin.split(|byte| *byte == b'\n');
     let mut columns = lines.filter_map(|line| Columns::of(std::str::from_utf8(line).ok()?));
     columns.next().is_some_and(|columns| columns.time.is_some())
