@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import pickle
 import pickletools
 import random
@@ -90,6 +91,19 @@ def test_keys_values_expiry_and_tags_go_over(tmp_path):
         assert cache["file"] == b"x" * 50_000 and cache["filetext"] == "\u00e9" * 20_000
         assert (cache.size_limit, cache.cull_limit) == (5_000_000, 3)
         assert cache.evict(9) == 1 and cache.check() == []
+
+
+def test_the_call_of_the_page_migrates(tmp_path, monkeypatch, capsys):
+    """The second example of docs/python-cache.md."""
+    make_diskcache(tmp_path / "old.directory", [plain("key", "value")])
+    places = [folder / "docs/python-cache.md" for folder in pathlib.Path(__file__).parents]
+    page = next(place for place in places if place.exists()).read_text()
+    code = page.split("```python\n")[2].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "python-cache.md", "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out.startswith("1 rows copied; skipped: 0 pickled")
+    with Cache("new.directory") as cache:
+        assert cache["key"] == "value"
 
 
 def test_pickled_rows_when_they_are_asked_for(tmp_path):

@@ -37,6 +37,7 @@ from ._disk import (
     MODE_OF_FORM,
     MODE_RAW,
     Disk,
+    JSONDisk,
 )
 from ._memo import MemoMethods
 from ._queue import QueueMethods
@@ -371,6 +372,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods, CheckMethods):
         except (OSError, codec.CodecError):
             raise
         except Exception as error:
+            if type(disk) not in (Disk, JSONDisk):
+                raise  # A Disk of the program's own says what its program catches.
             raise codec.CodecError(f"the stored value cannot be read: {error!r}") from error
 
     def _named(self, entry, key, read=False):
