@@ -40,7 +40,7 @@ fn pairs(count: u64) -> impl Iterator<Item = ([u8; 24], [u8; 150])> {
 fn mib_of(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    let number = line.and_then(|line| line.split_whitespace().next());
     number
         .and_then(|text| text.parse::<u64>().ok())
         .unwrap_or(0)
