@@ -395,10 +395,12 @@ impl Admission {
     }
 
     /// Lets the peak sink a little, down to the bytes that are reserved now: half of the way in 89
-    /// calls. One thread calls it.
+    /// calls. What one write that was let in alone had above twice the limit is forgotten at once.
+    /// One thread calls it.
     pub(crate) fn let_delta_peak_sink(&self) {
         let peak = self.delta_peak();
         let sunk = (peak - peak.div_ceil(128)).max(self.delta_used());
+        let sunk = sunk.min(self.delta.limit().saturating_mul(2));
         self.delta_peak.store(sunk, Ordering::Relaxed);
     }
 
