@@ -101,8 +101,8 @@ fn commit(db: &Db, writes: &Writes, byte: u8) -> evendb::Result<()> {
 }
 
 /// Batches that count exactly `counted`: one of many equal records and a last one that fills it up,
-/// and, where a record may have half of all, one of two records, and one of tiny records and a large
-/// one.
+/// and, where a record may have half of all, one of two records, and one of tiny records and a
+/// large one.
 fn batches_of(counted: usize, value_max: usize) -> Vec<Writes> {
     let many = |number: usize, len: usize| {
         let key = |at: usize| format!("many{at:06}");

@@ -3,9 +3,9 @@
 //!
 //! The ledger has two sides: bytes of the commit log's ring, and bytes of deltas. A reservation is
 //! taken on both at once or not at all, and comes back when the checkpoint moves the ring's tail
-//! and when deltas leave memory. The deltas exceed their limit in two cases only: a batch of more than a
-//! quarter of it may take them to twice the limit (the caches shrink meanwhile), and a batch of
-//! more than twice the limit is let in alone: what is reserved must be within the limit, and is
+//! and when deltas leave memory. The deltas exceed their limit in two cases only: a batch of more
+//! than a quarter of it may take them to twice the limit (the caches shrink meanwhile), and a batch
+//! of more than twice the limit is let in alone: what is reserved must be within the limit, and is
 //! beyond it from then on, so no second one comes, nor any put, until checkpoints have freed
 //! enough.
 //!

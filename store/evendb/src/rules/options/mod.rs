@@ -170,9 +170,9 @@ impl Options {
     ///
     /// Chunks, closed tables and buffers take their memory from the last two columns. A batch that
     /// is larger than a quarter of the deltas' memory may exceed that memory, up to twice. One that
-    /// counts more than a quarter of the budget exceeds the budget for a time, by about its own size
-    /// ([`Batch`](crate::Batch)). A chunk's log may have 35 % of a chunk's size, and twice a chunk's size if all of the chunk is
-    /// in RAM.
+    /// counts more than a quarter of the budget exceeds the budget for a time, by about its own
+    /// size ([`Batch`](crate::Batch)). A chunk's log may have 35 % of a chunk's size, and twice a
+    /// chunk's size if all of the chunk is in RAM.
     ///
     /// The process itself, holes of its heap and the system's cache of files need memory beside the
     /// budget. Where one limit holds for everything, as in a container, leave a fifth of it beside
