@@ -1,5 +1,6 @@
 //! Loads many pairs in one transaction, reads them back, opens the database again, and says what
-//! it took: `large_transaction [pairs] [budget in MiB] [level] [layout]`.
+//! it took: `large_transaction [pairs] [budget in MiB] [level] [layout] [end]`. With `end` it ends
+//! behind the acknowledgement, as if it were killed, and another call of it opens what is there.
 //!
 //! ```text
 //! cargo run --release -p evendb --example large_transaction -- 5000000 256 process chunks
@@ -82,12 +83,19 @@ fn check(db: &Db, count: u64) -> Result<(), Failure> {
     }
 }
 
-fn main() -> Result<(), Failure> {
+/// What the program was told.
+struct Asked {
+    count: u64,
+    options: Options,
+    /// The process ends behind the acknowledgement, as if it were killed.
+    is_to_end: bool,
+}
+
+fn asked() -> Result<Asked, Failure> {
     let mut arguments = std::env::args().skip(1);
     let mut number = |default| {
-        arguments
-            .next()
-            .map_or(Ok(default), |text| text.parse::<u64>())
+        let text = arguments.next();
+        text.map_or(Ok(default), |text| text.parse::<u64>())
     };
     let (count, budget) = (number(200_000)?, number(16)?);
     let level = match arguments.next().as_deref() {
@@ -101,32 +109,48 @@ fn main() -> Result<(), Failure> {
         Some("guards") => Layout::Guards,
         Some(other) => return Err(format!("no layout: {other}").into()),
     };
-    let dir = std::env::temp_dir().join(format!("evendb-large-{}", std::process::id()));
-    let options = || {
-        let options = Options::new().memory_budget(budget << 20);
-        options.durability(level).layout(layout)
-    };
-    let db = options().open(&dir)?;
+    let options = Options::new().memory_budget(budget << 20);
+    Ok(Asked {
+        count,
+        options: options.durability(level).layout(layout),
+        is_to_end: arguments.next().as_deref() == Some("end"),
+    })
+}
+
+fn main() -> Result<(), Failure> {
+    let asked = asked()?;
+    let place = std::env::temp_dir().join("evendb-large");
+    let dir = &place;
+    let is_there = dir.exists();
+    let db = asked.options.clone().open(dir)?;
     let mut told = Told(Instant::now());
-    let mut transaction = db.transaction()?;
-    for (key, value) in pairs(count) {
-        transaction.put(db.default_keyspace(), key, value)?;
+    if is_there {
+        told.tell("opened", dir)?;
+    } else {
+        let mut transaction = db.transaction()?;
+        for (key, value) in pairs(asked.count) {
+            transaction.put(db.default_keyspace(), key, value)?;
+        }
+        told.tell("put into the transaction", dir)?;
+        transaction.commit()?;
+        told.tell("committed", dir)?;
+        if asked.is_to_end {
+            println!("ends without closing; call it again to see what is there");
+            std::process::abort();
+        }
+        db.put("the next put", "")?;
+        db.delete("the next put")?;
+        told.tell("the next put", dir)?;
     }
-    told.tell("put into the transaction", &dir)?;
-    transaction.commit()?;
-    told.tell("committed", &dir)?;
-    db.put("the next put", "")?;
-    db.delete("the next put")?;
-    told.tell("the next put", &dir)?;
-    check(&db, count)?;
-    told.tell("got and scanned", &dir)?;
+    check(&db, asked.count)?;
+    told.tell("got and scanned", dir)?;
     db.close()?;
-    told.tell("closed", &dir)?;
-    let db = options().open(&dir)?;
-    told.tell("opened", &dir)?;
-    check(&db, count)?;
-    told.tell("got and scanned", &dir)?;
+    told.tell("closed", dir)?;
+    let db = asked.options.open(dir)?;
+    told.tell("opened", dir)?;
+    check(&db, asked.count)?;
+    told.tell("got and scanned", dir)?;
     db.close()?;
-    std::fs::remove_dir_all(&dir)?;
+    std::fs::remove_dir_all(dir)?;
     Ok(())
 }

@@ -84,6 +84,7 @@ class Disk:
     codec: str = "json"
     files: int = LARGE_BYTES
     sync: bool = False
+    _root: str | None = None
 
     def __init__(
         self, directory: str, min_file_size: int = 0, pickle_protocol: int = 0
@@ -209,7 +210,9 @@ class Disk:
         return name, op.join(self._directory, name)
 
     def _inside(self, filename):
-        root = op.realpath(self._directory)
+        if self._root is None:
+            self._root = op.realpath(self._directory)
+        root = self._root
         try:
             path = op.realpath(op.join(root, filename))
         except ValueError as error:
