@@ -85,7 +85,7 @@ impl Delta {
     ) -> Vec<*mut Record> {
         let mut new = Vec::new();
         let belongs = |record: &RecordRef| behind.is_none_or(|behind| record.key() < behind);
-        while let Some(record) = records.next_if(&belongs) {
+        while let Some(record) = records.next_if(belongs) {
             self.add(&self.bytes, record.memory_bytes());
             self.add(&self.data_bytes, record.data_bytes());
             match page.find(record.key(), record.hash()) {
