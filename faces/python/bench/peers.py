@@ -33,6 +33,7 @@ The default takes about twelve minutes of a quiet machine, half of them for the 
 """
 
 import argparse
+import array
 import dbm
 import json
 import os
@@ -233,18 +234,19 @@ STORES = {
 }
 
 
-def rate(call, arguments, seconds, threads=1):
-    """Thousands of calls a second of all threads together."""
+def rate(call, asked, seconds, threads=1, arguments=list):
+    """Thousands of calls a second of all threads together. `arguments` makes tuples of what is
+    asked for, 500 at a time."""
     done = [0] * threads
     end = time.perf_counter() + seconds
 
     def work(thread):
-        mine = arguments[thread::threads]
+        mine = asked[thread::threads]
         while time.perf_counter() < end:
-            for argument in mine[:500]:
+            for argument in arguments(mine[:500]):
                 call(*argument)
-            mine = mine[500:] + mine[:500]
             done[thread] += min(500, len(mine))
+            mine = mine[500:] + mine[:500]
 
     began = time.perf_counter()
     running = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
@@ -264,18 +266,21 @@ def load(store, keys):
     return len(keys) / (time.perf_counter() - began) / 1e3
 
 
-def measures(store, name, keys, seconds):
-    """The other rates, as pairs of a name and a function that measures it, by reads and writes of
-    these keys."""
-    some = [(key,) for key in keys]
-    pairs = [(key, random.Random(3).randbytes(VALUE_BYTES)) for key in keys[::-1]]
-    yield "get", lambda: rate(store.get, some, seconds)
-    if hasattr(store, "scan"):
-        yield "scan", lambda: rate(store.scan, some, seconds)
-    yield "put", lambda: rate(store.put, pairs, seconds)
-    if name != "dbm":
-        yield "4 get", lambda: rate(store.get, some, seconds, 4)
-        yield "4 put", lambda: rate(store.put, pairs, seconds, 4)
+def key_of(number):
+    return b"key/%012d" % number
+
+
+OTHER = random.Random(3).randbytes(VALUE_BYTES)
+HOW = {"get": ("get", 1), "scan": ("scan", 1), "put": ("put", 1), "4 get": ("get", 4),
+       "4 put": ("put", 4)}
+
+
+def measures(store, name, order):
+    """What of `order` the store has: a name, a function, and a number of threads."""
+    for what in order:
+        call, threads = HOW[what]
+        if hasattr(store, call) and (threads == 1 or name != "dbm"):
+            yield what, getattr(store, call), threads
 
 
 def check(name, store, keys):
@@ -292,7 +297,10 @@ def turn(name, keys, memory, seconds):
         rates = {"load": load(store, keys)}
         some = random.Random(2).choices(keys, k=100_000)
         check(name, store, some[:1000])
-        rates |= {what: measure() for what, measure in measures(store, name, some, seconds)}
+        asked = {"put": [(key, OTHER) for key in some[::-1]], "get": [(key,) for key in some]}
+        for what, call, threads in measures(store, name, HOW):
+            arguments = asked["put" if what.endswith("put") else "get"]
+            rates[what] = rate(call, arguments, seconds, threads)
         store.close()
     finally:
         shutil.rmtree(path, ignore_errors=True)
@@ -300,7 +308,7 @@ def turn(name, keys, memory, seconds):
 
 
 def all_keys(mib):
-    keys = [b"key/%012d" % number for number in range((mib << 20) // (16 + VALUE_BYTES))]
+    keys = [key_of(number) for number in range((mib << 20) // (16 + VALUE_BYTES))]
     random.Random(5).shuffle(keys)
     return keys
 
@@ -331,14 +339,24 @@ def forget(path):
 def measure_within_limit(name, path, asked):
     """The rates of a store that was loaded. The order has reads first: puts leave work behind."""
     Lmdb.readahead = False
-    dice = random.Random(os.getpid())
-    records = (asked.mib << 20) // (16 + VALUE_BYTES)
-    keys = [b"key/%012d" % dice.randrange(records) for _ in range(50_000)]
+    dice, records = random.Random(os.getpid()), (asked.mib << 20) // (16 + VALUE_BYTES)
+
+    def numbers(count):
+        # Few bytes each, and others each time: what was asked for once is in memory.
+        return array.array("q", (dice.randrange(records) for _ in range(count)))
+
+    def gets(some):
+        return [(key_of(number),) for number in some]
+
+    def puts(some):
+        return [(key_of(number), OTHER) for number in some]
+
     store = STORES[name](path, asked.memory)
-    check(name, store, keys[:200])
-    to_do = dict(measures(store, name, keys, asked.seconds))
-    order = [what for what in ("get", "4 get", "scan", "put", "4 put") if what in to_do]
-    rates = {what: to_do[what]() for what in order}
+    check(name, store, [key_of(number) for number in numbers(200)])
+    rates = {}
+    for what, call, threads in measures(store, name, ("get", "4 get", "scan", "put", "4 put")):
+        arguments = puts if what.endswith("put") else gets
+        rates[what] = rate(call, numbers(300_000), asked.seconds, threads, arguments)
     store.close()
     forget(path)
     return rates
