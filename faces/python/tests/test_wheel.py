@@ -46,7 +46,7 @@ def test_the_import_does_not_turn_the_lock_on():
 # trouble-python 73
 def test_a_value_beyond_two_gib_is_refused(path):
     """A value that no column of 32 bits takes: LimitExceeded, before anything is copied."""
-    large = bytes(2_200_000_000)  # Zeros, for which the system gives no memory before they are read.
+    large = bytes(2_200_000_000)  # Zeros: the system gives no memory before they are read.
     with evendb.open(path, memory_budget="16MiB") as db:
         for call in (lambda: db.put(b"key", large), lambda: db.update({b"key": large})):
             with pytest.raises(evendb.LimitExceeded):
