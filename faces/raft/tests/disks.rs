@@ -154,8 +154,16 @@ impl Rig {
     }
 
     /// Cuts the power of these nodes. Returns the writes that were not flushed.
-    fn cut(&mut self, nodes: &[usize], keep: Option<Keep>) -> Outcome<u64> {
+    ///
+    /// A node goes on for a moment after its disk has stopped. What it says then does not count: it
+    /// is silenced before the disk is cut.
+    fn cut(&mut self, world: &World, nodes: &[usize], keep: Option<Keep>) -> Outcome<u64> {
         let mut unflushed = 0;
+        for node in nodes {
+            world.darken(*node);
+            let silent = links::Cut::Silent;
+            self.cluster.links.cut(around(*node, NODES), silent);
+        }
         for node in nodes {
             let cut = match keep {
                 Some(keep) => self.devices[*node].cut_keeping(keep, 1, 0)?,
@@ -173,13 +181,17 @@ impl Rig {
     }
 
     /// Starts these nodes again. Returns whether their file systems could be mounted.
-    fn power_on(&mut self, nodes: &[usize]) -> Outcome<bool> {
+    fn power_on(&mut self, world: &World, nodes: &[usize]) -> Outcome<bool> {
+        self.cluster.links.heal();
         self.boots += 1;
         self.boot.change(self.boots)?;
         let mut all_are_mounted = true;
         for node in nodes {
             match self.devices[*node].power_on(&mut self.draw) {
-                Ok(()) => self.cluster.spawn(*node),
+                Ok(()) => {
+                    self.cluster.spawn(*node);
+                    world.lighten(*node);
+                }
                 Err(what) => {
                     eprintln!("node {node}: not mounted after a cut: {what}");
                     all_are_mounted = false;
@@ -196,11 +208,11 @@ impl Rig {
             0 => (0..NODES).collect(),
             _ => vec![node],
         };
-        tally.unflushed += self.cut(&nodes, None)?;
+        tally.unflushed += self.cut(world, &nodes, None)?;
         tally.cuts += 1;
         tally.cuts_of_all += u64::from(nodes.len() == NODES);
         self.pause(0, 1500).await;
-        if !self.power_on(&nodes)? {
+        if !self.power_on(world, &nodes)? {
             tally.unmountable += 1;
             return Ok(false);
         }
@@ -315,11 +327,11 @@ async fn lie(dir: &Path, boot: Arc<BootId>, seed: u64) -> Outcome<Vec<Op>> {
     // Without clients from here on, nothing is written over what is lost.
     world.stop(clients).await;
     let nodes: Vec<usize> = (0..NODES).collect();
-    rig.cut(&nodes, Some(Keep::Nothing))?;
+    rig.cut(&world, &nodes, Some(Keep::Nothing))?;
     for device in &mut rig.devices {
         device.set_flushes(Flushes::default())?;
     }
-    if !rig.power_on(&nodes)? {
+    if !rig.power_on(&world, &nodes)? {
         return Err("a file system was lost".into());
     }
     Ok(world.end().await)

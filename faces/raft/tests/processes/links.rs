@@ -10,6 +10,7 @@
 //! is another link. Clients reach nodes without links: a node that is cut off is still asked.
 
 use std::collections::BTreeMap;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -22,11 +23,19 @@ pub enum Cut {
     Silent,
 }
 
-type Cuts = BTreeMap<(usize, usize), Cut>;
+/// A link's state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct State {
+    cut: Option<Cut>,
+    /// The number of times that it was cut. A connection lives no longer than until the next one.
+    cuts: u64,
+}
+
+type States = BTreeMap<(usize, usize), State>;
 
 /// All links of a cluster.
 pub struct Links {
-    cuts: watch::Sender<Cuts>,
+    states: watch::Sender<States>,
     addresses: Vec<Vec<String>>,
 }
 
@@ -35,37 +44,57 @@ pub struct Links {
 struct Link {
     ends: (usize, usize),
     target: String,
-    cuts: watch::Receiver<Cuts>,
+    states: watch::Receiver<States>,
 }
 
 impl Link {
-    fn cut(&self) -> Option<Cut> {
-        self.cuts.borrow().get(&self.ends).copied()
+    fn state(&self) -> State {
+        let state = self.states.borrow().get(&self.ends).copied();
+        state.unwrap_or_default()
     }
 
-    /// Ready when this link is no longer in this state.
-    async fn changed(&mut self, from: Option<Cut>) {
+    /// Ready when this link is in another state.
+    async fn changed(&mut self, from: State) {
         let ends = self.ends;
-        let is_over = self.cuts.wait_for(|cuts| cuts.get(&ends).copied() != from);
-        let _ = is_over.await;
+        let is_other = |states: &States| states.get(&ends).copied().unwrap_or_default() != from;
+        let _ = self.states.wait_for(is_other).await;
+    }
+
+    /// Passes bytes on until an end. They were sent before the state was looked at: so what is sent
+    /// after a cut never arrives.
+    async fn pass(
+        &self,
+        began: State,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+    ) {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(len @ 1..) = from.read(&mut bytes).await {
+            if self.state() != began || to.write_all(&bytes[..len]).await.is_err() {
+                return;
+            }
+        }
     }
 
     async fn carry(mut self, mut from: TcpStream) {
-        if self.cut().is_none() {
+        let began = self.state();
+        if began.cut.is_none() {
             let Ok(mut to) = TcpStream::connect(&self.target).await else {
                 return;
             };
             let (_, _) = (from.set_nodelay(true), to.set_nodelay(true));
+            let mut watcher = self.clone();
+            let ((from_read, from_write), (to_read, to_write)) = (from.split(), to.split());
             tokio::select! {
-                _ = tokio::io::copy_bidirectional(&mut from, &mut to) => return,
-                () = self.changed(None) => {}
+                () = self.pass(began, from_read, to_write) => {}
+                () = self.pass(began, to_read, from_write) => {}
+                () = watcher.changed(began) => {}
             }
-            if self.cut() == Some(Cut::Silent) {
-                // Both ends wait; when the link is well again, they have to connect anew.
-                self.changed(Some(Cut::Silent)).await;
-            }
-        } else if self.cut() == Some(Cut::Silent) {
-            self.changed(Some(Cut::Silent)).await;
+        }
+        let state = self.state();
+        if state.cut == Some(Cut::Silent) {
+            // Both ends wait; when the link is well again, they have to connect anew.
+            self.changed(state).await;
         }
     }
 
@@ -79,9 +108,9 @@ impl Link {
 impl Links {
     /// Links from each of these nodes to each other one.
     pub async fn start(nodes: &[String]) -> Links {
-        let (cuts, _) = watch::channel(Cuts::new());
+        let (states, _) = watch::channel(States::new());
         let mut links = Links {
-            cuts,
+            states,
             addresses: Vec::new(),
         };
         for from in 0..nodes.len() {
@@ -92,7 +121,7 @@ impl Links {
                 let link = Link {
                     ends: (from, to),
                     target: target.clone(),
-                    cuts: links.cuts.subscribe(),
+                    states: links.states.subscribe(),
                 };
                 tokio::spawn(link.serve(listener));
             }
@@ -106,16 +135,22 @@ impl Links {
         &self.addresses[node]
     }
 
-    /// Cuts these links.
+    /// Cuts these links. What their ends send from now on does not arrive.
     pub fn cut(&self, links: impl IntoIterator<Item = (usize, usize)>, cut: Cut) {
-        self.cuts.send_modify(|cuts| {
-            cuts.extend(links.into_iter().map(|ends| (ends, cut)));
+        self.states.send_modify(|states| {
+            for ends in links {
+                let state = states.entry(ends).or_default();
+                state.cut = Some(cut);
+                state.cuts += 1;
+            }
         });
     }
 
     /// Everything comes through again.
     pub fn heal(&self) {
-        self.cuts.send_modify(BTreeMap::clear);
+        self.states.send_modify(|states| {
+            states.values_mut().for_each(|state| state.cut = None);
+        });
     }
 }
 

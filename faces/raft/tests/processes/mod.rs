@@ -28,7 +28,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 pub const NODES: usize = 3;
@@ -159,6 +159,8 @@ pub struct World {
     leader: AtomicUsize,
     is_over: AtomicBool,
     recorder: Recorder,
+    /// For each node, how often it was darkened and lightened.
+    darkened: [AtomicU64; NODES],
 }
 
 /// What came of an operation.
@@ -207,6 +209,7 @@ impl World {
             leader: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             recorder: Recorder::default(),
+            darkened: Default::default(),
         };
         let began = Instant::now();
         let client = Client::new(&world.addresses[0]);
@@ -218,11 +221,37 @@ impl World {
         Arc::new(world)
     }
 
-    async fn operate(&self, client: &Client, key: u64, drawn: u64, seen: &mut u32) -> bool {
+    /// From now on no answer of this node counts: its power is being cut, and it may go on for a
+    /// moment without a disk.
+    pub fn darken(&self, node: usize) {
+        let before = self.darkened[node].fetch_add(1, Ordering::SeqCst);
+        assert!(before.is_multiple_of(2), "is dark");
+    }
+
+    /// Answers of this node count again, to what is asked from now on.
+    pub fn lighten(&self, node: usize) {
+        let before = self.darkened[node].fetch_add(1, Ordering::SeqCst);
+        assert!(!before.is_multiple_of(2), "is not dark");
+    }
+
+    /// Whether an answer of this node counts, if the node was in this state when it was asked.
+    fn counts(&self, node: usize, asked: u64) -> bool {
+        asked.is_multiple_of(2) && self.darkened[node].load(Ordering::SeqCst) == asked
+    }
+
+    async fn operate(
+        &self,
+        (client, node): (&Client, usize),
+        key: u64,
+        drawn: u64,
+        seen: &mut u32,
+    ) -> bool {
         let version = self.recorder.version();
+        let state = self.darkened[node].load(Ordering::SeqCst);
         let begin = self.recorder.moment();
         if drawn < 4 {
-            let Some(found) = read(client, key).await else {
+            let found = read(client, key).await;
+            let Some(found) = found.filter(|_| self.counts(node, state)) else {
                 return false;
             };
             *seen = found;
@@ -237,8 +266,10 @@ impl World {
             }
         };
         match write(client, command, asked).await {
-            Came::Answer(kind) => self.recorder.answered(key, begin, kind),
-            Came::Unknown => self.recorder.unanswered(key, begin, asked),
+            Came::Answer(kind) if self.counts(node, state) => {
+                self.recorder.answered(key, begin, kind);
+            }
+            Came::Answer(_) | Came::Unknown => self.recorder.unanswered(key, begin, asked),
             Came::Refused => return false,
         }
         true
@@ -261,7 +292,8 @@ impl World {
                 _ => self.leader.load(Ordering::Relaxed),
             };
             let seen = &mut seen[key as usize];
-            let is_done = self.operate(&clients[node], key, drawn, seen).await;
+            let client = (&clients[node], node);
+            let is_done = self.operate(client, key, drawn, seen).await;
             let pause = if is_done { rng.below(6) } else { 20 };
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
