@@ -2,7 +2,7 @@
 //! before it, as four bytes that sort.
 //!
 //! ```text
-//!   key in the store: [ number of the keyspace: 4 bytes, big endian ][ key in the keyspace ]
+//!   key in the store: [ number of the keyspace: 4 bytes, the highest first ][ key in the keyspace ]
 //! ```
 //! So the keys of a keyspace are side by side, in their order, and no scan of one keyspace that is
 //! ended where the number changes sees another one. A load of one keyspace has its keys unchanged.
@@ -13,15 +13,19 @@ pub const KEYSPACE_BYTES: usize = 4;
 /// What the keys of this keyspace have before them.
 #[must_use]
 pub fn prefix(number: u32) -> [u8; KEYSPACE_BYTES] {
-    number.to_be_bytes()
+    [24, 16, 8, 0].map(|shift| (number >> shift) as u8)
 }
 
 /// The number of the keyspace, and the key in it, of a key of the store. A key without a number is
 /// of keyspace 0.
 #[must_use]
 pub fn split(key: &[u8]) -> (u32, &[u8]) {
-    match key.split_first_chunk() {
-        Some((number, key)) => (u32::from_be_bytes(*number), key),
+    match key.split_first_chunk::<KEYSPACE_BYTES>() {
+        Some((number, key)) => {
+            let digits = number.iter();
+            let number = digits.fold(0, |number, digit| number << 8 | u32::from(*digit));
+            (number, key)
+        }
         None => (0, key),
     }
 }

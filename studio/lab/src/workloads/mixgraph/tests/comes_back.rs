@@ -2,7 +2,7 @@
 //! trace by plain loops, and a model is made from them: it has the parameters of the first within
 //! the bounds that are stated here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::mixgraph::drawn_trace::{self, Timetable};
@@ -16,7 +16,7 @@ use evendb_report::{Document, Figure, Unit};
 use evendb_trace::{Operation, Outcome, Reader};
 use serde_json::{Value, json};
 
-const OPERATIONS: u64 = 600_000;
+const OPERATIONS: u64 = 400_000;
 
 /// Two keyspaces that differ in everything.
 fn planted() -> Workload {
@@ -36,8 +36,8 @@ fn planted() -> Workload {
         curve: Curve::new(Shape::Power, vec![1.0, -0.7]).unwrap(),
     });
     users.accesses = Some(Accesses::Cumulative {
-        a: 10_000f64.powf(-0.8),
-        b: 0.8,
+        a: 10_000f64.powf(-0.45),
+        b: 0.45,
     });
     let mut workload = Workload::from(&files);
     let keyspace = |name: &str, share: f64, load: Model| Keyspace {
@@ -51,17 +51,14 @@ fn planted() -> Workload {
     workload
 }
 
-/// Counts by several texts and a number.
-type Counts = BTreeMap<(String, String, u64), u64>;
+/// Counts by keyspace, kind and a number.
+type Counts = BTreeMap<(u32, &'static str, u64), u64>;
 
 /// Counts the figures of an analysis.
 struct Analysis<'l> {
     load: &'l Load,
-    composition: Counts,
-    keys: Counts,
     values: Counts,
     scans: Counts,
-    ranges: Counts,
     pairs: Counts,
     rates: Counts,
 }
@@ -73,11 +70,8 @@ impl Analysis<'_> {
     fn of<'l>(load: &'l Load, operations: &[Operation]) -> Analysis<'l> {
         let mut found = Analysis {
             load,
-            composition: Counts::new(),
-            keys: Counts::new(),
             values: Counts::new(),
             scans: Counts::new(),
-            ranges: Counts::new(),
             pairs: Counts::new(),
             rates: Counts::new(),
         };
@@ -86,37 +80,52 @@ impl Analysis<'_> {
     }
 
     fn add(&mut self, operation: &Operation) {
-        let family = &self.load.families[operation.keyspace as usize];
-        let mut count = |counts: fn(&mut Self) -> &mut Counts, number: u64| {
-            let at = (
-                family.name.clone(),
-                operation.kind.name().to_owned(),
-                number,
-            );
-            *counts(self).entry(at).or_default() += 1;
+        let (keyspace, kind) = (operation.keyspace, operation.kind.name());
+        let count = |counts: &mut Counts, number: u64| {
+            *counts.entry((keyspace, kind, number)).or_default() += 1;
         };
-        count(|all| &mut all.composition, 0);
-        count(|all| &mut all.keys, operation.key.len() as u64);
         let value = match operation.outcome {
             Outcome::Present { len, .. } => len,
             _ => operation.value_len,
         };
-        value
-            .into_iter()
-            .for_each(|value| count(|all| &mut all.values, value));
-        let records = operation.count.into_iter();
-        records.for_each(|records| count(|all| &mut all.scans, records));
-        let stored = [family.records.prefix(), &operation.key].concat();
-        let pair = family.records.pair_of(&stored).unwrap();
-        count(|all| &mut all.pairs, pair);
-        let ranges = family.space.ranges();
-        let range = (0..ranges).find(|place| {
-            let (first, among) = family.space.range_at(*place);
-            (first..first + among).contains(&pair)
-        });
-        count(|all| &mut all.ranges, range.unwrap());
+        if let Some(value) = value {
+            count(&mut self.values, value);
+        }
+        if let Some(records) = operation.count {
+            count(&mut self.scans, records);
+        }
+        let records = &self.load.families[keyspace as usize].records;
+        let stored = [records.prefix(), &operation.key].concat();
+        count(&mut self.pairs, records.pair_of(&stored).unwrap());
         let stretch = operation.start_nanos / 1_000_000_000 / STRETCH;
-        count(|all| &mut all.rates, stretch);
+        count(&mut self.rates, stretch);
+    }
+
+    /// The accesses of pairs, with another number in the place of the pair's.
+    fn by(&self, number: impl Fn(&Family, u64) -> u64) -> Counts {
+        let mut counts = Counts::new();
+        for (&(keyspace, kind, pair), count) in &self.pairs {
+            let number = number(&self.load.families[keyspace as usize], pair);
+            *counts.entry((keyspace, kind, number)).or_default() += count;
+        }
+        counts
+    }
+
+    fn name(&self, keyspace: u32) -> Value {
+        json!(self.load.families[keyspace as usize].name)
+    }
+
+    fn rows(&self, counts: &Counts) -> Vec<Vec<Value>> {
+        let each = counts.iter();
+        each.map(|((keyspace, kind, number), count)| {
+            vec![
+                self.name(*keyspace),
+                json!(kind),
+                json!(number),
+                json!(count),
+            ]
+        })
+        .collect()
     }
 
     fn document(&self) -> Document {
@@ -128,37 +137,34 @@ impl Analysis<'_> {
             "operations",
             "operations_up_to",
         ];
-        let mut scans = cumulative(&self.scans);
+        let mut scans = self.cumulative(&self.scans);
         scans.iter_mut().for_each(|row| drop(row.remove(1)));
-        let rows = |counts: &Counts| -> Vec<Vec<Value>> {
-            let each = counts.iter();
-            each.map(|((keyspace, kind, number), count)| {
-                vec![json!(keyspace), json!(kind), json!(number), json!(count)]
-            })
-            .collect()
-        };
-        let mut composition = rows(&self.composition);
+        let mut composition = self.rows(&self.by(|_, _| 0));
         composition.iter_mut().for_each(|row| drop(row.remove(2)));
-        let mut rates = rows(&self.rates);
+        let mut rates = self.rows(&self.rates);
         for row in &mut rates {
             row[2] = json!(row[2].as_u64().unwrap() * STRETCH);
             row[3] = json!(row[3].as_f64().unwrap() / STRETCH as f64);
         }
-        let families = self.load.families.iter();
-        let keys = families.map(|family| {
-            let named = self.pairs.keys().filter(|at| at.0 == family.name);
-            let named: std::collections::BTreeSet<u64> = named.map(|at| at.2).collect();
-            (&family.name, family.model.pairs, named.len())
-        });
-        let keys: Vec<_> = keys.collect();
+        let key_bytes = |family: &Family, pair: u64| {
+            (family.records.key(pair).len() - family.records.prefix().len()) as u64
+        };
+        let range = |family: &Family, pair: u64| {
+            let holds = |place: &u64| {
+                let (first, among) = family.space.range_at(*place);
+                (first..first + among).contains(&pair)
+            };
+            (0..family.space.ranges()).find(holds).unwrap()
+        };
+        let (named, stored) = self.keys();
         document.figures = vec![
             figure(
                 "composition",
                 &["keyspace", "kind", "operations"],
                 composition,
             ),
-            figure("key-sizes", &sizes, cumulative(&self.keys)),
-            figure("value-sizes", &sizes, cumulative(&self.values)),
+            figure("key-sizes", &sizes, self.cumulative(&self.by(key_bytes))),
+            figure("value-sizes", &sizes, self.cumulative(&self.values)),
             figure(
                 "scan-lengths",
                 &["keyspace", "records", "scans", "scans_up_to"],
@@ -167,21 +173,13 @@ impl Analysis<'_> {
             figure(
                 "unique-keys",
                 &["keyspace", "period_seconds", "new_keys"],
-                keys.iter()
-                    .map(|(name, _, named)| vec![json!(name), json!(60), json!(named)])
-                    .collect(),
+                named,
             ),
-            figure(
-                "stored-keys",
-                &["keyspace", "stored", "accessed"],
-                keys.iter()
-                    .map(|(name, all, named)| vec![json!(name), json!(all), json!(named)])
-                    .collect(),
-            ),
+            figure("stored-keys", &["keyspace", "stored", "accessed"], stored),
             figure(
                 "ranges",
                 &["keyspace", "kind", "range", "accesses"],
-                rows(&self.ranges),
+                self.rows(&self.by(range)),
             ),
             figure(
                 "access-ranks",
@@ -193,11 +191,24 @@ impl Analysis<'_> {
         document
     }
 
+    /// The different keys that are named, and those of the store.
+    fn keys(&self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
+        let families = (0..).zip(&self.load.families);
+        let of = families.map(|(number, family)| {
+            let own = self.pairs.keys().filter(|at| at.0 == number);
+            let named = own.map(|at| at.2).collect::<BTreeSet<_>>().len();
+            let name = self.name(number);
+            let stored = vec![name.clone(), json!(family.model.pairs), json!(named)];
+            (vec![name, json!(60), json!(named)], stored)
+        });
+        of.unzip()
+    }
+
     /// The accesses of each pair, those of the hottest first, for each kind.
     fn ranks(&self) -> Vec<Vec<Value>> {
-        let mut of_kinds: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
+        let mut of_kinds: BTreeMap<(u32, &str), Vec<u64>> = BTreeMap::new();
         for ((keyspace, kind, _), count) in &self.pairs {
-            of_kinds.entry((keyspace, kind)).or_default().push(*count);
+            of_kinds.entry((*keyspace, kind)).or_default().push(*count);
         }
         let mut rows = Vec::new();
         for ((keyspace, kind), mut counts) in of_kinds {
@@ -207,7 +218,7 @@ impl Analysis<'_> {
                 up_to += count;
                 let share = up_to as f64 / all;
                 rows.push(vec![
-                    json!(keyspace),
+                    self.name(keyspace),
                     json!(kind),
                     json!(rank),
                     json!(count),
@@ -217,6 +228,27 @@ impl Analysis<'_> {
         }
         rows
     }
+
+    /// Counts by size as rows of a cumulative figure.
+    fn cumulative(&self, counts: &Counts) -> Vec<Vec<Value>> {
+        let mut totals: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
+        for ((keyspace, kind, _), count) in counts {
+            totals.entry((*keyspace, kind)).or_default().0 += count;
+        }
+        let rows = counts.iter().map(|((keyspace, kind, size), count)| {
+            let (total, up_to) = totals.get_mut(&(*keyspace, *kind)).unwrap();
+            *up_to += count;
+            let share = *up_to as f64 / *total as f64;
+            vec![
+                self.name(*keyspace),
+                json!(kind),
+                json!(size),
+                json!(count),
+                json!(share),
+            ]
+        });
+        rows.collect()
+    }
 }
 
 fn figure(id: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> Figure {
@@ -225,32 +257,6 @@ fn figure(id: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> Figure {
         rows,
         ..Figure::new(id, "", "", "", &columns)
     }
-}
-
-/// Counts by size as rows of a cumulative figure.
-fn cumulative(counts: &Counts) -> Vec<Vec<Value>> {
-    let (mut rows, mut up_to) = (Vec::new(), 0);
-    let mut last = None;
-    for ((keyspace, kind, size), count) in counts {
-        let of = Some((keyspace, kind));
-        if of != last {
-            (last, up_to) = (of, 0);
-        }
-        up_to += count;
-        let same = counts
-            .iter()
-            .filter(|(at, _)| (&at.0, &at.1) == (keyspace, kind));
-        let all: u64 = same.map(|(_, count)| count).sum();
-        let share = up_to as f64 / all as f64;
-        rows.push(vec![
-            json!(keyspace),
-            json!(kind),
-            json!(size),
-            json!(count),
-            json!(share),
-        ]);
-    }
-    rows
 }
 
 #[test]

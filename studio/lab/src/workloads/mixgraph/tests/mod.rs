@@ -406,7 +406,7 @@ fn wrong_answers_are_found() {
 #[test]
 fn counters_add_up_or_it_is_told() {
     let store = MemoryStore::new();
-    let (_, load) = run(&store, &small("up2x", 300), 5000).unwrap();
+    let (_, load) = run(&store, small("up2x", 300), 5000).unwrap();
     store.add(&load.families[0].records.key(7), 1).unwrap();
     let told = load.check_sum(&store).unwrap_err().to_string();
     assert!(told.contains("were added"), "{told}");
