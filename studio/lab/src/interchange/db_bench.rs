@@ -396,12 +396,12 @@ impl Reading<'_> {
             mix,
             keys: Sizes::constant(key_bytes.max(KEY_BYTES_MIN)),
             values: Values {
-                sizes: self.sizes("value", (0.2615, 25.45, 0.0), values)?,
+                sizes: self.sizes("value", [0.2615, 25.45, 0.0], values)?,
                 loaded: Sizes::constant(loaded),
                 compressible: self.compressible()?,
             },
             scans: match mix.scan > 0.0 {
-                true => Some(self.sizes("iter", (2.517, 14.236, 0.0), scans)?),
+                true => Some(self.sizes("iter", [2.517, 14.236, 0.0], scans)?),
                 false => None,
             },
             ranges,
@@ -450,7 +450,7 @@ impl Reading<'_> {
     fn sizes(
         &self,
         name: &str,
-        (k, sigma, theta): (f64, f64, f64),
+        [k, sigma, theta]: [f64; 3],
         (most_name, most, highest): (&str, u64, u64),
     ) -> Result<Sizes, String> {
         let k = self.number(&format!("{name}_k"), k)?;
