@@ -149,6 +149,22 @@ fn values_that_the_trace_does_not_have_are_made_with_their_length() {
     assert_eq!(about.left_out.values().sum::<u64>(), 1);
 }
 
+/// Lookups without an end are several records, so that memory is bounded.
+#[test]
+fn many_lookups_of_one_group_are_several_records() {
+    let mut looks: Vec<_> = (0..300)
+        .map(|_| at(5, Kind::MultiGet, &[7; 1 << 17]))
+        .collect();
+    looks.iter_mut().for_each(|look| look.group = 1);
+    let (bytes, about) = written(&looks);
+    let all = read(&bytes);
+    assert_eq!((all.len(), about.records), (300, 3));
+    assert!(
+        all.iter()
+            .all(|one| one.kind == Kind::MultiGet && one.key.len() == 1 << 17)
+    );
+}
+
 /// Backward scans of a range that does not end right behind a key, and of all keys.
 #[test]
 fn a_scan_back_is_sought_from_the_end_of_its_range() {

@@ -291,7 +291,9 @@ fn one(input: Input, to: ToFormat, chain: &mut Chain) -> evendb_trace::Result<Fo
         Input::Own(own) => {
             let mut own = match to {
                 // A replay of RocksDB asks in the order of the file.
-                ToFormat::Rocksdb => OwnSource::Ordered(InOrder::new(*own, ORDER_BYTES_MAX)),
+                ToFormat::Rocksdb => {
+                    OwnSource::Ordered(Box::new(InOrder::new(*own, ORDER_BYTES_MAX)))
+                }
                 _ => OwnSource::File(own),
             };
             own.copy(chain, &mut found)?;
@@ -410,7 +412,7 @@ enum OwnSource {
     /// In the order of the file.
     File(Box<Own>),
     /// In the order of time.
-    Ordered(InOrder<Box<dyn BufRead>>),
+    Ordered(Box<InOrder<Box<dyn BufRead>>>),
     /// Several, in the order of time; and the names in the header of their result.
     Merged(Box<Merged<Box<dyn BufRead>>>, BTreeMap<u32, String>),
 }

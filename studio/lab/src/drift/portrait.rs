@@ -120,10 +120,7 @@ impl Portrait {
         };
         let (mut first, mut last) = (u64::MAX, 0);
         let mut key = Vec::new();
-        loop {
-            let Some(operation) = reader.next()? else {
-                break;
-            };
+        while let Some(operation) = reader.next()? {
             first = first.min(operation.start_nanos);
             last = last.max(operation.start_nanos);
             portrait.count(operation);

@@ -49,3 +49,26 @@ pub(super) fn table(report: &ReplayReport) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::cached;
+    use crate::process::ProcessUsage;
+
+    /// Trouble of others, line 16: figures of reads that never reached the disk.
+    #[test]
+    fn reads_from_the_systems_cache_are_told() {
+        let usage = |read_call_bytes, read_bytes| ProcessUsage {
+            read_call_bytes,
+            read_bytes,
+            ..ProcessUsage::default()
+        };
+        let said = cached(&usage(100 << 20, 1 << 20)).unwrap();
+        assert!(
+            said.contains("100.00 MiB were read") && said.contains("1.00 MiB fetched"),
+            "{said}"
+        );
+        assert_eq!(cached(&usage(100 << 20, 10 << 20)), None);
+        assert_eq!(cached(&usage(0, 0)), None);
+    }
+}

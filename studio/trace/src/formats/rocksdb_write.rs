@@ -16,8 +16,8 @@
 //! [`MADE_BYTES`] bytes if the length is not known either. Writes that failed, batches and
 //! transactions that were not committed, pops, and calls without a key are left out and counted.
 //!
-//! Memory: the parts of open batches and transactions. Above [`OPEN_BYTES_MAX`] parts are written
-//! before their end, and counted.
+//! Memory: the parts of open batches and transactions, and lookups that may go on. Above
+//! [`OPEN_BYTES_MAX`] parts are written before their end, and counted.
 
 use crate::codec::{put_bytes, put_varint};
 use crate::error::Result;
@@ -32,6 +32,8 @@ const MADE_BYTES: u64 = 100;
 const VALUE_BYTES_MAX: u64 = 64 << 20;
 /// Parts of open batches and transactions take at most this number of bytes.
 const OPEN_BYTES_MAX: usize = 256 << 20;
+/// Keys of lookups that are one record take about this number of bytes at most.
+const LOOKING_BYTES_MAX: usize = 16 << 20;
 /// A seek from the end of all keys asks for a key of this number of bytes, all of them 0xff.
 const LAST_KEY_BYTES: usize = 64;
 
@@ -63,6 +65,7 @@ pub struct RocksDbWriter<W> {
     open_bytes: usize,
     /// Lookups of several keys that may go on.
     looking: Vec<Operation>,
+    looking_bytes: usize,
     written: Written,
 }
 
@@ -87,6 +90,7 @@ impl<W: Write> RocksDbWriter<W> {
             open: HashMap::new(),
             open_bytes: 0,
             looking: Vec::new(),
+            looking_bytes: 0,
             written: Written::default(),
         };
         writer.record(begin_micros, 1, HEAD.as_bytes())?;
@@ -99,6 +103,7 @@ impl<W: Write> RocksDbWriter<W> {
     /// `Io`.
     pub fn add(&mut self, operation: &Operation) -> Result<()> {
         let goes_on = operation.kind == Kind::MultiGet
+            && self.looking_bytes < LOOKING_BYTES_MAX
             && self
                 .looking
                 .last()
@@ -113,6 +118,7 @@ impl<W: Write> RocksDbWriter<W> {
         self.last_micros = self.last_micros.max(micros);
         match operation.kind {
             Kind::MultiGet => {
+                self.looking_bytes += size_of::<Operation>() + operation.key.len();
                 self.looking.push(operation.clone());
                 Ok(())
             }
@@ -180,6 +186,7 @@ impl<W: Write> RocksDbWriter<W> {
 
     fn end_looking(&mut self) -> Result<()> {
         let looking = std::mem::take(&mut self.looking);
+        self.looking_bytes = 0;
         if looking.is_empty() {
             return Ok(());
         }
