@@ -2,7 +2,7 @@
 //! written, how much memory both processes take, and what reads of the receiver see meanwhile.
 //!
 //! ```console
-//! $ cargo run --release --example catch_up -- 4 .          GiB of records, a directory on a disk
+//! $ cargo run --release --example catch_up -- 4 .     GiB of records (0.1 is a tenth), a directory
 //! ```
 //! ```text
 //! this process: node 1       fills the state by entries, writes a snapshot, purges its log
@@ -40,7 +40,7 @@ const VALUE_BYTES: u64 = 1000;
 const RECORDS_OF_A_BATCH: u64 = 256;
 /// Batches that are asked for at the same time.
 const AT_ONCE: u64 = 8;
-const GIB: u64 = 1 << 30;
+const GIB: f64 = (1u64 << 30) as f64;
 
 fn key(number: u64) -> Vec<u8> {
     // Scattered over the key space, and a number has one key.
@@ -200,7 +200,7 @@ async fn caught_up(server: &Arc<Server>) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn send(gibibytes: u64, dir: &Path) -> Result<(), Failure> {
+async fn send(gibibytes: f64, dir: &Path) -> Result<(), Failure> {
     let place = tempfile::Builder::new()
         .prefix("catch-up-")
         .tempdir_in(dir)?;
@@ -217,7 +217,7 @@ async fn send(gibibytes: u64, dir: &Path) -> Result<(), Failure> {
     let wait = server.raft.wait(Some(Duration::from_secs(60)));
     wait.current_leader(1, "one node is a majority of one")
         .await?;
-    let records = gibibytes * GIB / (VALUE_BYTES + 8);
+    let records = (gibibytes * GIB) as u64 / (VALUE_BYTES + 8);
     for round in 1..=2 {
         prepare(&server, records, round).await?;
         let receiver = Receiver::start(&dirs[1], &addresses, records, round)?;
@@ -308,7 +308,7 @@ fn main() -> Result<(), Failure> {
     if args.first().is_some_and(|word| word == "receive") {
         return runtime.block_on(receive(&args[1..]));
     }
-    let gibibytes = args.first().map_or(Ok(1), |text| text.parse())?;
+    let gibibytes = args.first().map_or(Ok(1.0), |text| text.parse())?;
     let dir = args.get(1).map_or(".", String::as_str);
     runtime.block_on(send(gibibytes, Path::new(dir)))
 }
