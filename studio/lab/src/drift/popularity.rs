@@ -132,7 +132,7 @@ mod tests {
         let mut popularity = Popularity::default();
         for number in 0..100_u32 {
             for _ in 0..=number % 7 {
-                popularity.add(&number.to_be_bytes());
+                popularity.add(&number.to_le_bytes());
             }
         }
         assert_eq!((popularity.keys(), popularity.short_by()), (100, 0));
@@ -142,7 +142,7 @@ mod tests {
             .map(|(key, count)| (key.to_vec(), count))
             .collect();
         assert_eq!(hottest, [(vec![0, 0, 0, 6], 7), (vec![0, 0, 0, 13], 7)]);
-        assert_eq!(popularity.of(&5_u32.to_be_bytes()), 6);
+        assert_eq!(popularity.of(&5_u32.to_le_bytes()), 6);
         assert_eq!(popularity.hottest(1000).len(), 100);
     }
 
@@ -152,9 +152,9 @@ mod tests {
     fn hot_keys_stay_where_not_all_keys_fit() {
         let mut popularity = Popularity::within(100_000);
         for number in 0..200_000_u32 {
-            popularity.add(&number.to_be_bytes());
+            popularity.add(&number.to_le_bytes());
             if number % 10 == 0 {
-                popularity.add(&(number / 10 % 20).to_be_bytes()[1..]);
+                popularity.add(&(number / 10 % 20).to_le_bytes()[..3]);
             }
         }
         let short_by = popularity.short_by();
