@@ -7,8 +7,9 @@
 //!
 //! An end ([`End`]) keeps a key and a bounded buffer, no view and no root: a refill looks the key
 //! up in the current root, so splits, merges and evictions in between do not matter. The scan of
-//! the tables goes on without a seek only if the key leads to the same funk as before. The ends
-//! meet by comparing keys. A seek moves one end, and the other one stays where it is.
+//! the tables goes on without a seek only if the key leads to the same funk as before, and if the
+//! scan has all tables that are needed now. The ends meet by comparing keys. A seek moves one end,
+//! and the other one stays where it is.
 //!
 //! A cursor's error is sticky: every later call returns it again, at either end. An iterator
 //! ([`crate::read::iter`]) gives it once and then ends, so that code that collects or counts comes

@@ -203,7 +203,8 @@ struct FunkFill<'a> {
 impl FunkFill<'_> {
     /// Fills the buffer of `end`.
     fn run(&self, end: &mut End) -> Result<Filled> {
-        let left = end.scan.take().filter(|scan| scan.is_of(&self.view.funk));
+        let serves = |scan: &FunkScan| scan.serves(&self.view.funk, self.span);
+        let left = end.scan.take().filter(serves);
         let filled = match left {
             _ if self.least > Version::ZERO => self.leave_tables_out(end),
             Some(scan) => self.go_on(end, scan),

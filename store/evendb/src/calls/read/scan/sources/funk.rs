@@ -1,6 +1,18 @@
 //! The tables of a funk as one source: for each key the record that a version sees, from the newest
 //! table that has one.
 //!
+//! ```text
+//!   a seek up to `to`    from |------------------------| to
+//!     base                [====================================]   sought; goes on behind `to`
+//!     run 2                       [=======]                        sought
+//!     run 1                                               [====]   left out: it lies behind `to`
+//!                                                         ^ behind
+//! ```
+//! Invariant: a scan has all tables of its funk that have keys between its position and `behind`. A
+//! later fill may want keys further than the seek did: its end was a border of a span that was in
+//! RAM, and is not there any more. Then the scan does not serve it ([`FunkScan::serves`]), and the
+//! fill seeks anew.
+//!
 //! Thread safety: reads from the disk, so no pin is held. It keeps the funk alive.
 
 use super::FillSpan;
@@ -28,6 +40,8 @@ pub(crate) struct FunkScan {
     block_bytes: usize,
     /// The number of runs in which the seek read a block, and of single records read in keyed runs.
     run_reads: usize,
+    /// The nearest key of the runs that lie behind what the seek wanted; they were left out.
+    behind: Option<Box<[u8]>>,
 }
 
 /// Pages that are read at once when a scan moves on; the number doubles each time, up to the
@@ -107,6 +121,14 @@ fn first_of<'c>(
     (!ahead).then_some(table)
 }
 
+/// The nearest key of the runs that lie behind a span.
+fn nearest_behind(funk: &Funk, span: &FillSpan<'_>) -> Option<Box<[u8]>> {
+    let runs = funk.runs.iter().map(|run| &run.table.part.meta);
+    let nearest = runs.map(|meta| span.nearest_of(meta));
+    let behind = nearest.filter(|key| !span.wants(key));
+    behind.min_by(|a, b| span.before(a, b)).map(Box::from)
+}
+
 impl FunkScan {
     /// A scan at the start of a span. The wanted records are assumed to be spread over the tables
     /// as all records are. If that is right, each table is read by one read, and no further than
@@ -180,6 +202,7 @@ impl FunkScan {
             runs,
             chains: below,
             block_bytes,
+            behind: nearest_behind(funk, span),
         })
     }
 
@@ -195,9 +218,11 @@ impl FunkScan {
         size_of::<FunkScan>() + sources * size_of::<TableKeys>() + self.block_bytes
     }
 
-    /// Whether it is a scan of this very funk.
-    pub(crate) fn is_of(&self, funk: &Arc<Funk>) -> bool {
-        Arc::ptr_eq(&self.funk, funk)
+    /// Whether a fill of this span, which begins where the scan is, can go on with it: it is a scan
+    /// of this very funk, and has all tables that the span needs.
+    pub(crate) fn serves(&self, funk: &Arc<Funk>, span: &FillSpan<'_>) -> bool {
+        let wanted = |behind: &[u8]| span.wants(behind);
+        Arc::ptr_eq(&self.funk, funk) && !self.behind.as_deref().is_some_and(wanted)
     }
 
     /// Copies the next key of all sources into `out`, and returns whether there is one. Sources

@@ -63,13 +63,18 @@ impl FillSpan<'_> {
 
     /// Whether a table has keys at or behind the span's start, and wanted keys.
     fn begins_in(&self, meta: &TableMeta) -> bool {
+        let is_passed = self.from.is_some_and(|from| match self.direction {
+            Direction::Forward => *meta.max_key < *from,
+            Direction::Backward => *meta.min_key >= *from,
+        });
+        !is_passed && self.wants(self.nearest_of(meta))
+    }
+
+    /// The key of a table to which a scan in this direction comes first.
+    fn nearest_of<'t>(&self, meta: &'t TableMeta) -> &'t [u8] {
         match self.direction {
-            Direction::Forward => {
-                self.from.is_none_or(|from| *meta.max_key >= *from) && self.wants(&meta.min_key)
-            }
-            Direction::Backward => {
-                self.from.is_none_or(|from| *meta.min_key < *from) && self.wants(&meta.max_key)
-            }
+            Direction::Forward => &meta.min_key,
+            Direction::Backward => &meta.max_key,
         }
     }
 
@@ -362,3 +367,7 @@ pub(crate) fn fill_from_funk(
     filling.buffer.seal();
     Ok(ended.unwrap_or_else(|| filling.up_to_last()))
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -1,0 +1,115 @@
+//! A scan that goes on in tables where it stopped, after the munk has lost the spans at which the
+//! scan would have left the tables.
+
+use crate::chunk::{Chunk, Token};
+use crate::munk::Munk;
+use crate::options::Options;
+use crate::read::cursor::Cursor;
+use crate::read::end::RECORDS_MIN;
+use crate::sync::Arc;
+use crate::{Db, rebalance};
+use evendb_storage::vfs::SimVfs;
+use std::collections::BTreeSet;
+
+const RECORDS: usize = 400;
+
+fn key(index: usize) -> String {
+    format!("key{index:04}")
+}
+
+/// A database with one chunk of several spans, all in its base and none in RAM.
+fn open() -> (Db, Arc<Chunk>) {
+    let options = Options::new()
+        .vfs(Arc::new(SimVfs::new(1)))
+        .workers(0)
+        .memory_budget(4 << 20);
+    let db = options.open("/db").unwrap();
+    for index in 0..RECORDS {
+        db.put(key(index), [b'v'; 100]).unwrap();
+    }
+    db.settle_debt().unwrap();
+    let index = db.default_keyspace().state.index.load_full();
+    let chunk = index.find(b"key").clone();
+    drop(evict(&db, &chunk));
+    (db, chunk)
+}
+
+/// All spans leave RAM. While the token is held, scans load none.
+fn evict<'c>(db: &Db, chunk: &'c Arc<Chunk>) -> Token<'c> {
+    let token = chunk.try_token().unwrap();
+    rebalance::spans::evict_spans(&db.engine().core, chunk, |_| true);
+    assert!(!chunk.view.load_full().munk_holds_any());
+    token
+}
+
+/// Loads the span at one end of the chunk.
+fn load_span_of(db: &Db, chunk: &Arc<Chunk>, key: &str) {
+    let _token = chunk.try_token().unwrap();
+    let choose = |munk: &Munk| vec![munk.span_from(Some(key.as_bytes()))];
+    rebalance::spans::load_spans(&db.engine().core, chunk, &choose).unwrap();
+    let view = chunk.view.load_full();
+    let munk = view.munk.as_ref().unwrap();
+    assert!(munk.holds_any() && !munk.is_whole());
+}
+
+/// The next keys of a cursor, at most `most`.
+fn take(cursor: &mut Cursor, forward: bool, most: usize) -> Vec<String> {
+    let mut taken = Vec::new();
+    while taken.len() < most {
+        let next = match forward {
+            true => cursor.next().unwrap(),
+            false => cursor.next_back().unwrap(),
+        };
+        let Some((key, value)) = next else {
+            break;
+        };
+        assert_ne!(value, b"old");
+        taken.push(String::from_utf8(key.to_vec()).unwrap());
+    }
+    taken
+}
+
+/// The run has keys of one span alone, which is in RAM when the scan begins at the other end of the
+/// chunk: so the scan need not read the run before it comes to that span. When it comes there, the
+/// span is gone.
+fn scan_while_a_span_leaves(forward: bool) {
+    let (db, chunk) = open();
+    let near = if forward { RECORDS - 2 } else { 1 };
+    db.put(key(near), "old").unwrap();
+    db.settle_debt().unwrap();
+    drop(evict(&db, &chunk));
+    load_span_of(&db, &chunk, &key(near));
+    let added = format!("{}+", key(near - 1));
+    db.put(&added, "").unwrap();
+    db.put(key(near), "new").unwrap();
+    db.delete(key(near + 1)).unwrap();
+    db.flush().unwrap();
+    let mut expected: BTreeSet<String> = (0..RECORDS).map(key).collect();
+    expected.insert(added);
+    expected.remove(&key(near + 1));
+    let funk = chunk.view.load_full().funk.clone();
+    assert!(!funk.runs.is_empty());
+
+    let mut cursor = db.cursor::<&str>(..).limit_hint(RECORDS_MIN as u64);
+    let mut seen = take(&mut cursor, forward, 1);
+    let end = if forward { &cursor.front } else { &cursor.back };
+    assert!(end.scan.is_some(), "the scan stopped within the tables");
+    let _token = evict(&db, &chunk);
+    assert!(Arc::ptr_eq(&funk, &chunk.view.load_full().funk));
+    seen.extend(take(&mut cursor, forward, usize::MAX));
+    if !forward {
+        seen.reverse();
+    }
+    let expected: Vec<String> = expected.into_iter().collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_scan_reads_the_runs_of_a_span_that_leaves() {
+    scan_while_a_span_leaves(true);
+}
+
+#[test]
+fn a_scan_backward_reads_the_runs_of_a_span_that_leaves() {
+    scan_while_a_span_leaves(false);
+}
