@@ -3,6 +3,7 @@
 //!
 //! ```console
 //! $ cargo run --release --example catch_up -- 4 .     GiB of records (0.1 is a tenth), a directory
+//! $ df -h .                                           which needs room for six times that
 //! ```
 //! ```text
 //! this process: node 1       fills the state by entries, writes a snapshot, purges its log
@@ -219,7 +220,11 @@ async fn send(gibibytes: f64, dir: &Path) -> Result<(), Failure> {
         .await?;
     let records = (gibibytes * GIB) as u64 / (VALUE_BYTES + 8);
     for round in 1..=2 {
-        prepare(&server, records, round).await?;
+        if let Err(error) = prepare(&server, records, round).await {
+            // What ended the consensus says more than what waited for it.
+            server.raft.metrics().borrow().running_state.clone()?;
+            return Err(error);
+        }
         let receiver = Receiver::start(&dirs[1], &addresses, records, round)?;
         let needs = Needs::begin();
         if round == 1 {

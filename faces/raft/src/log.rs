@@ -13,6 +13,9 @@
 //! **Appending.** The entries of a call are one batch. They can be read when the call returns;
 //! [`Appended`] is ready when the sync of the batch's group is done, and no thread waits for it.
 //!
+//! **The committed index** stays in memory until the next append, whose batch takes it along: so it
+//! costs no commit of its own.
+//!
 //! **Purging.** A state at level relaxed loses its last seconds in a crash, and the log replays
 //! them. So a purge hides entries at once, and deletes them when the state has told
 //! ([`Log::state_holds`]) that a checkpoint of it holds them. If the process ends between, the
@@ -65,6 +68,8 @@ struct Inner {
     last: Option<u64>,
     /// The last index that the state holds durably.
     held: Option<u64>,
+    /// The committed index, until an append takes it along.
+    committed: Option<Vec<u8>>,
     /// Why the state will never hold more.
     failure: Option<Error>,
     waiting: Vec<Waker>,
@@ -138,6 +143,7 @@ impl Log {
             is_pending: false,
             last,
             held,
+            committed: None,
             failure: None,
             waiting: Vec::new(),
         };
@@ -178,6 +184,24 @@ impl Log {
         Ok(value.map(|value| value.to_vec()))
     }
 
+    /// Keeps the committed index. It is written with the next append, and durable with it; a crash
+    /// before leaves the one that an append took along last.
+    pub fn set_committed(&self, value: Vec<u8>) {
+        self.lock().committed = Some(value);
+    }
+
+    /// What [`set_committed`](Self::set_committed) was given last.
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub async fn committed(&self) -> Result<Option<Vec<u8>>> {
+        let kept = self.lock().committed.clone();
+        match kept {
+            Some(kept) => Ok(Some(kept)),
+            None => self.mark("committed").await,
+        }
+    }
+
     /// Up to where entries are purged.
     pub fn purged(&self) -> Option<Mark> {
         self.lock().purged.clone()
@@ -208,6 +232,9 @@ impl Log {
             let mut batch = self.db.batch();
             for (index, entry) in &entries {
                 batch.put(&self.entries, key(*index), entry);
+            }
+            if let Some(committed) = inner.committed.take() {
+                batch.put(&self.marks, "committed", committed);
             }
             inner.last = Some(last);
             begin(batch.commit_async())

@@ -2,11 +2,17 @@
 //!
 //! ```text
 //! cargo run --release -p evendb --example async_cost -- DIRECTORY
+//! cargo run --release -p evendb --example async_cost -- DIRECTORY 1024        fills 1 GiB
+//! scripts/with-memory-limit 256M target/release/examples/async_cost DIRECTORY 1024      reads it
 //! ```
 //! Three rows: gets from RAM, by `get` and by `get_async`; commits of one record at level sync, by
 //! 64 blocked threads and by 1,000 tasks on two threads; gets of records that have to be read, by 16
 //! blocked threads and by 10,000 futures on one thread. Medians of rounds that take turns, so that
 //! other load falls on both.
+//!
+//! The third row reads from the page cache, so it shows what a hand-over to the readers costs. With a
+//! number of MiB the first run fills that many, and each later run prints the third row alone: within
+//! a limit of memory those gets read from the disk.
 #![expect(
     clippy::unwrap_used,
     reason = "an example may end at the first surprise"
@@ -19,6 +25,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::path::Path;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -190,14 +197,18 @@ fn commits(db: &Db) {
     );
 }
 
-fn reads(db: &Db) {
+/// Gets of 10,000 keys; each round asks for others.
+fn reads(db: &Db, key: impl Fn(u32) -> [u8; 8] + Copy + Send) {
     let count = 10_000u32;
+    let round = AtomicU32::new(0);
+    let begin = || round.fetch_add(count, Ordering::Relaxed);
     let blocking = || {
+        let first = begin();
         thread::scope(|scope| {
             for thread in 0..16u32 {
                 scope.spawn(move || {
                     for number in 0..count / 16 {
-                        let found = db.get(key(thread * count + number));
+                        let found = db.get(key(first + thread * (count / 16) + number));
                         assert!(found.unwrap().is_some());
                     }
                 });
@@ -205,10 +216,11 @@ fn reads(db: &Db) {
         });
     };
     let futures = || {
+        let first = begin();
         let get = |number| -> Boxed {
             let db = db.clone();
             Box::pin(async move {
-                let found = db.get_async(key(number)).await;
+                let found = db.get_async(key(first + number)).await;
                 assert!(found.unwrap().is_some());
             })
         };
@@ -236,9 +248,36 @@ fn filled(directory: &Path) -> Options {
     options
 }
 
+/// Keys of a database with this number of MiB of records of 1,000 bytes.
+fn key_of(mib: u32) -> impl Fn(u32) -> [u8; 8] + Copy + Send {
+    move |number| u64::from(number.wrapping_mul(2_654_435_761) % (mib << 10)).to_be_bytes()
+}
+
+/// The third row with more data than memory, if the database is there; otherwise it is filled.
+fn beyond_memory(directory: &Path, mib: u32) {
+    let options = Options::new().memory_budget(64 << 20);
+    let options = options.durability(Durability::Process);
+    let is_there = directory.exists();
+    let db = options.open(directory).unwrap();
+    if is_there {
+        reads(&db, key_of(mib));
+    } else {
+        for number in 0..mib << 10 {
+            db.put(u64::from(number).to_be_bytes(), [7; 1000]).unwrap();
+        }
+        println!("filled {mib} MiB: run again, within a limit of memory");
+    }
+    db.close().unwrap();
+}
+
 fn main() {
     let directory = std::env::args().nth(1).expect("a directory");
-    let directory = Path::new(&directory).join("async_cost");
+    let directory = Path::new(&directory);
+    if let Some(mib) = std::env::args().nth(2) {
+        let mib = mib.parse().expect("a number of MiB");
+        return beyond_memory(&directory.join(format!("async_cost-{mib}")), mib);
+    }
+    let directory = directory.join("async_cost");
     let db = filled(&directory).open(&directory).unwrap();
     for record in db.iter() {
         // So that records come into RAM.
@@ -255,6 +294,6 @@ fn main() {
         advanced.warm_reopening(false)
     });
     let db = nothing_in_ram.open(&directory).unwrap();
-    reads(&db);
+    reads(&db, key);
     db.close().unwrap();
 }

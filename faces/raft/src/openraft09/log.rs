@@ -99,6 +99,13 @@ impl<C: Types> LogStore<C> {
         bytes.map(|bytes| decode(&bytes, name)).transpose()
     }
 
+    async fn stored_committed(&self) -> evendb::Result<Option<LogId<C::NodeId>>> {
+        let bytes = self.store.log.committed().await?;
+        let committed: Option<Option<_>> =
+            bytes.map(|bytes| decode(&bytes, "committed")).transpose()?;
+        Ok(committed.flatten())
+    }
+
     async fn purge_to(&self, log_id: &LogId<C::NodeId>) -> evendb::Result<()> {
         let (index, id) = place(log_id)?;
         if self.store.purge(Mark { index, id }).await? {
@@ -170,19 +177,18 @@ impl<C: Types> RaftLogStorage<C> for LogStore<C> {
         Ok(vote)
     }
 
-    /// Written, and durable with the next append: a committed index that a crash takes back is told
-    /// by the leader again.
+    /// Written by the next append: a committed index that a crash takes back is told by the leader
+    /// again.
     async fn save_committed(&mut self, committed: Option<LogId<C::NodeId>>) -> Outcome<C, ()> {
         let encoded = encode(&committed);
         let encoded = encoded.map_err(|error| StorageIOError::write_logs(any(&error)))?;
-        drop(self.store.log.set("committed", &encoded));
+        self.store.log.set_committed(encoded);
         Ok(())
     }
 
     async fn read_committed(&mut self) -> Outcome<C, Option<LogId<C::NodeId>>> {
-        let committed = self.load::<Option<LogId<C::NodeId>>>("committed").await;
-        let committed = committed.map_err(|error| StorageIOError::read_logs(any(&error)))?;
-        Ok(committed.flatten())
+        let committed = self.stored_committed().await;
+        committed.map_err(|error| StorageIOError::read_logs(any(&error)).into())
     }
 
     async fn append<I>(&mut self, entries: I, callback: LogFlushed<C>) -> Outcome<C, ()>
