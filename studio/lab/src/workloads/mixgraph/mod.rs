@@ -71,7 +71,13 @@ impl Load {
     /// The order in which a store is filled with all pairs.
     #[must_use]
     pub fn fill_order(&self) -> Permutation {
-        Permutation::new(self.model.pairs, self.seed ^ 0x6c6f_6164)
+        Self::fill_order_of(self.model.pairs, self.seed)
+    }
+
+    /// The order in which a store is filled with this number of pairs, at least one.
+    #[must_use]
+    pub fn fill_order_of(pairs: u64, seed: u64) -> Permutation {
+        Permutation::new(pairs, seed ^ 0x6c6f_6164)
     }
 
     /// The number of gets up to now that found nothing, since the pair was deleted.
