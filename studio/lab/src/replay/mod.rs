@@ -82,7 +82,7 @@ use plan::Planner;
 pub use prepare::{Prepared, prepare};
 pub use report::{Differences, ReplayReport};
 use worker::Worker;
-pub(crate) use worker::value_of_len;
+pub(crate) use worker::make_value;
 
 /// The bytes of a value whose length the trace does not tell, by default.
 const VALUE_BYTES: u32 = 100;

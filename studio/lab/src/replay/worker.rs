@@ -379,9 +379,9 @@ pub(super) fn value_of<'v>(made: &'v mut Vec<u8>, key: &[u8], bytes: &'v Bytes) 
     made
 }
 
-/// The value of this length that is made up for a key.
-pub(crate) fn value_of_len<'v>(made: &'v mut Vec<u8>, key: &[u8], bytes: usize) -> &'v [u8] {
-    value_of(made, key, &Bytes::Len(bytes))
+/// Replaces `made` by the value of this length that is made up for a key.
+pub(crate) fn make_value(made: &mut Vec<u8>, key: &[u8], bytes: usize) {
+    let _ = value_of(made, key, &Bytes::Len(bytes));
 }
 
 /// Whether a store says that it has no range deletions.

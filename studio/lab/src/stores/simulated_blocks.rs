@@ -28,7 +28,7 @@ use super::memory::MemoryStore;
 use crate::opener::{Opener, Purpose, Settings};
 use crate::purposes::CountingStore;
 use crate::store::{BLOCKS_HIT, BLOCKS_READ, BLOCKS_READ_BYTES};
-use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreResult};
+use crate::store::{Figure, FigureKind, Store, StoreResult};
 
 /// The bytes of keys and values of a block: the study's example.
 pub const BLOCK_BYTES: u64 = 16 << 10;

@@ -17,6 +17,7 @@
 //! trace that the model was made from: from the same start (`start.rs`), with a warming of the same
 //! length and the same number of operations.
 
+mod densities;
 mod figures;
 mod replayed;
 mod report;

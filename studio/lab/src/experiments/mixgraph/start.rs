@@ -33,7 +33,7 @@ use crate::mixgraph::Load;
 use crate::permutation::Permutation;
 use crate::purposes::COUNTER_BYTES;
 use crate::recorder::{OperationKind, Recorder, RunError};
-use crate::replay::{ReplaySettings, prepare, value_of_len};
+use crate::replay::{ReplaySettings, make_value, prepare};
 use crate::store::Store;
 use crate::stores::memory::MemoryStore;
 
@@ -112,8 +112,8 @@ impl Worker for StartWorker {
             return Ok(false);
         }
         let (key, bytes) = &self.start.records[self.order.apply(number) as usize];
-        let value = value_of_len(&mut self.value, key, *bytes);
-        recorder.time(OperationKind::Put, || store.put(key, value))?;
+        make_value(&mut self.value, key, *bytes);
+        recorder.time(OperationKind::Put, || store.put(key, &self.value))?;
         recorder.user_bytes_written += (key.len() + bytes) as u64;
         Ok(true)
     }

@@ -3,12 +3,16 @@
 //!
 //! No store takes part. Operations are drawn and counted. Sizes, lengths, accesses of pairs and of
 //! ranges, and starts are compared with the model, and then fitted again with the fits for traces.
-//! The study shows curves that lie on each other; here is the largest distance between them. Kinds
-//! that have hot keys of their own are compared with their own curves.
+//! The study shows curves that lie on each other; here is the largest distance between them, and on
+//! the page of `--page` the curves (`densities.rs`). Kinds that have hot keys of their own are
+//! compared with their own curves.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use evendb::placement;
 use evendb_model::correlation::pearson;
 use evendb_model::counts;
 use evendb_model::curve::Shape;
@@ -17,9 +21,9 @@ use evendb_model::size_fit::{Candidate, Known, counted};
 use evendb_model::sizes::{Sizes, Spread};
 use evendb_model::{Model, curve_fit, size_fit};
 
-use super::super::Failure;
 use super::super::table::TextTable;
-use super::model_named;
+use super::super::{Failure, at};
+use super::{densities, model_named};
 use crate::mixgraph::allocation::Allocation;
 use crate::mixgraph::drawn_trace::{Starts, Timetable};
 use crate::mixgraph::{Kind, Load, ModelWorker};
@@ -39,15 +43,18 @@ pub struct Arguments {
     /// The seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write the densities of the model and of what was drawn to this file, as a page of plots
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 /// What was drawn.
-struct Drawn {
+pub(super) struct Drawn {
     kinds: [u64; 5],
-    values: Vec<u64>,
-    lengths: Vec<u64>,
+    pub(super) values: Vec<u64>,
+    pub(super) lengths: Vec<u64>,
     /// How often each kind named each pair. Empty if the kind named no pair.
-    accesses: [Vec<u32>; 5],
+    pub(super) accesses: [Vec<u32>; 5],
     /// Kind, pair, value size and scan length of some operations.
     rows: Vec<[f64; 4]>,
 }
@@ -61,16 +68,20 @@ impl Arguments {
     /// Draws, compares and prints.
     ///
     /// # Errors
-    /// There is no such model.
+    /// There is no such model. The page cannot be written.
     pub fn run(&self) -> Result<(), Failure> {
         say!("{}", self.report()?)?;
         Ok(())
     }
 
     pub(super) fn report(&self) -> Result<String, Failure> {
-        let model = model_named(&self.model)?.scaled(self.scale);
-        let load = Arc::new(Load::new(&model, Allocation::PrefixDist, self.seed));
-        let drawn = self.draw(&load);
+        let (load, drawn) = self.drawn()?;
+        let model = &load.model;
+        if let Some(path) = &self.page {
+            let page = evendb_report::page(&densities::document(&load, &drawn));
+            let mut file = placement::new_output(path, "a page")?;
+            file.write_all(page.as_bytes()).map_err(at(path))?;
+        }
         let mut table = TextTable::new(["what", "model", "drawn", "largest distance"]);
         let all = self.operations as f64;
         for ((name, share), count) in model.mix.shares().into_iter().zip(drawn.kinds) {
@@ -104,8 +115,8 @@ impl Arguments {
         for kinds in alike(&load) {
             accesses(&mut table, &load, &kinds, &drawn.accesses);
         }
-        per_key(&mut table, &model, &drawn.accesses);
-        rate(&mut table, &model, self.operations, self.seed)?;
+        per_key(&mut table, model, &drawn.accesses);
+        rate(&mut table, model, self.operations, self.seed)?;
         let has_own = alike(&load).len() > 1;
         let correlation = largest_correlation(&drawn.rows, has_own);
         table.row([
@@ -123,6 +134,14 @@ impl Arguments {
             "{operations} operations of {} drawn\n\n{table}\n{notes}",
             model.name
         ))
+    }
+
+    /// The load, and what was drawn of it.
+    pub(super) fn drawn(&self) -> Result<(Arc<Load>, Drawn), Failure> {
+        let model = model_named(&self.model)?.scaled(self.scale);
+        let load = Arc::new(Load::new(&model, Allocation::PrefixDist, self.seed));
+        let drawn = self.draw(&load);
+        Ok((load, drawn))
     }
 
     fn draw(&self, load: &Arc<Load>) -> Drawn {

@@ -1,0 +1,191 @@
+//! The densities of the study's figure 15: of value sizes, of accesses of a pair, and of scan
+//! lengths, each as the model has it and as it was drawn, in one plot.
+//!
+//! Sizes are grouped in bins whose widths grow with the size, so that bins far out are not empty; a
+//! density is the share of a bin, divided by its width. What chance makes of the model's accesses
+//! is in [`evendb_model::counts`].
+
+use evendb_model::counts;
+use evendb_model::sizes::Sizes;
+use evendb_report::{Chart, Document, Exactness, Figure, Mark, Unit};
+use serde_json::Value;
+
+use crate::mixgraph::{Kind, Load};
+use crate::readable::grouped;
+
+/// Accesses of a pair up to this number have a density.
+const TIMES_MAX: u32 = 100;
+/// The width of a bin is this part of where it begins, and at least 1.
+const WIDTH_PART: u64 = 12;
+/// The names of the two series.
+const SERIES: [&str; 2] = ["model", "drawn"];
+
+/// The page of what was drawn.
+pub(super) fn document(load: &Load, drawn: &super::statistics::Drawn) -> Document {
+    let model = &load.model;
+    let mut document = Document::new(format!("Drawn from the model {}", model.name));
+    if !drawn.values.is_empty() {
+        let what = ("values", "Sizes of values", "bytes", Unit::Bytes);
+        (document.figures).push(of_sizes(what, &model.values.sizes, &drawn.values));
+    }
+    for kind in Kind::ALL {
+        (document.figures).extend(of_accesses(load, kind, &drawn.accesses[kind as usize]));
+    }
+    if let (Some(lengths), false) = (&model.scans, drawn.lengths.is_empty()) {
+        let what = ("scans", "Lengths of scans", "pairs", Unit::Count);
+        (document.figures).push(of_sizes(what, lengths, &drawn.lengths));
+    }
+    document
+}
+
+fn with_chart(mut figure: Figure, x: &str, drawn: u64, what: &str) -> Figure {
+    figure.exactness = Exactness::Measured(format!("{} {what} drawn", grouped(drawn)));
+    figure.charts.push(Chart {
+        x_log: true,
+        y_log: true,
+        ..Chart::new(Mark::Line, x, "density").with_series("of")
+    });
+    figure
+}
+
+fn of_sizes(
+    (id, title, x, unit): (&str, &str, &str, Unit),
+    sizes: &Sizes,
+    drawn: &[u64],
+) -> Figure {
+    let about = "The density as the model has it and as it was drawn.";
+    let columns = [(x, unit), ("density", Unit::Number), ("of", Unit::Text)];
+    let mut figure = Figure::new(id, title, about, "7.2, figure 15", &columns);
+    let bins = bins(sizes.least, sizes.most);
+    let mut counts = vec![0u64; bins.len()];
+    for size in drawn {
+        let bin = bins.partition_point(|(_, last)| last < size);
+        if let Some(count) = counts.get_mut(bin) {
+            *count += 1;
+        }
+    }
+    for (series, name) in SERIES.into_iter().enumerate() {
+        for (&(first, last), count) in bins.iter().zip(&counts) {
+            let share = match series {
+                0 => (first..=last).map(|size| sizes.share(size)).sum(),
+                _ => *count as f64 / drawn.len() as f64,
+            };
+            let middle = (first + last) as f64 / 2.0;
+            row(
+                &mut figure,
+                (middle, share / (last - first + 1) as f64),
+                name,
+            );
+        }
+    }
+    with_chart(figure, x, drawn.len() as u64, "values")
+}
+
+/// None if no pair was named by this kind.
+fn of_accesses(load: &Load, kind: Kind, drawn: &[u32]) -> Option<Figure> {
+    let operations: u64 = drawn.iter().map(|times| u64::from(*times)).sum();
+    let expected = counts::times(&load.model, kind, operations as f64, TIMES_MAX)?;
+    let named = drawn.iter().filter(|times| **times > 0).count() as f64;
+    let mut counted = vec![0u64; TIMES_MAX as usize];
+    for times in drawn.iter().filter(|times| (1..=TIMES_MAX).contains(times)) {
+        counted[*times as usize - 1] += 1;
+    }
+    let (id, title) = (
+        format!("accesses-{}", kind.name()),
+        format!("Accesses of a pair by {}", kind.name()),
+    );
+    let about = "Of the pairs that were accessed at all, the share with each number of accesses: \
+                 as chance makes it of the model, and as it was drawn.";
+    let columns = [
+        ("accesses", Unit::Count),
+        ("density", Unit::Number),
+        ("of", Unit::Text),
+    ];
+    let mut figure = Figure::new(&id, &title, about, "7.2, figure 15", &columns);
+    let drawn = counted.iter().map(|count| *count as f64 / named).collect();
+    for (name, shares) in SERIES.into_iter().zip([expected, drawn]) {
+        for (times, share) in (1..).zip(shares) {
+            row(&mut figure, (f64::from(times), share), name);
+        }
+    }
+    Some(with_chart(figure, "accesses", operations, "operations"))
+}
+
+/// A density of 0 has no place on a logarithmic axis.
+fn row(figure: &mut Figure, (x, density): (f64, f64), name: &str) {
+    if density > 0.0 {
+        (figure.rows).push(vec![
+            Value::from(x),
+            Value::from(density),
+            Value::from(name),
+        ]);
+    }
+}
+
+/// First and last size of each bin.
+fn bins(least: u64, most: u64) -> Vec<(u64, u64)> {
+    let mut bins = Vec::new();
+    let mut first = least;
+    while first <= most {
+        let last = (first + (first / WIDTH_PART).max(1) - 1).min(most);
+        bins.push((first, last));
+        first = last + 1;
+    }
+    bins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::mixgraph::StatisticsArguments;
+    use crate::experiments::tests::parsed;
+
+    #[test]
+    fn bins_have_each_size_once() {
+        let bins = bins(1, 1000);
+        assert_eq!((bins[0], bins[bins.len() - 1].1), ((1, 1), 1000));
+        for pair in bins.windows(2) {
+            assert_eq!(pair[0].1 + 1, pair[1].0);
+        }
+    }
+
+    #[test]
+    fn the_two_series_lie_on_each_other() {
+        let arguments = ["statistics", "--scale=0.002", "--operations=200000"];
+        let arguments: StatisticsArguments = parsed(arguments);
+        let (load, drawn) = arguments.drawn().unwrap();
+        let document = document(&load, &drawn);
+        let ids: Vec<_> = document.figures.iter().map(|one| &*one.id).collect();
+        assert_eq!(
+            ids,
+            [
+                "values",
+                "accesses-get",
+                "accesses-put",
+                "accesses-scan",
+                "scans"
+            ]
+        );
+        for figure in &document.figures {
+            let of = |name: &str| -> Vec<(f64, f64)> {
+                let rows = figure.rows.iter().filter(|row| row[2] == name);
+                rows.map(|row| (row[0].as_f64().unwrap(), row[1].as_f64().unwrap()))
+                    .collect()
+            };
+            let (model, drawn) = (of("model"), of("drawn"));
+            let found = |x: f64| {
+                drawn
+                    .iter()
+                    .find(|(at, _)| *at == x)
+                    .map_or(0.0, |one| one.1)
+            };
+            assert!(!model.is_empty() && !drawn.is_empty(), "{}", figure.id);
+            // Where a density is above a hundredth it is off by less than a tenth.
+            for &(x, density) in model.iter().filter(|(_, density)| *density > 0.01) {
+                let off = (found(x) / density - 1.0).abs();
+                assert!(off < 0.1, "{} at {x}: {density}, {}", figure.id, found(x));
+            }
+        }
+        assert!(evendb_report::page(&document).contains("Sizes of values"));
+    }
+}
