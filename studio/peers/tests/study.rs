@@ -1,6 +1,6 @@
 //! The study's main result on RocksDB itself, small: a benchmark with the model's hot ranges asks
-//! for the blocks that a replayed trace asks for, and YCSB for more. A test of the lab asserts this for
-//! simulated blocks too, exactly and on every machine.
+//! for the blocks that a replayed trace asks for, and YCSB for more. A test of the lab asserts this
+//! for simulated blocks too, exactly and on every machine.
 //!
 //! Without the library of RocksDB the tests say so and check nothing.
 

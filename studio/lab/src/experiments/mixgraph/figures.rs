@@ -8,7 +8,7 @@
 //! | `read_calls` | blocks that gets and scans read | read calls of the process |
 //! | `read_call_bytes` | their bytes | the bytes of these calls |
 //! | `cache_hits` | blocks that were in the cache | gets that RAM answered |
-//! | `written_bytes` | all bytes that the store says it wrote | bytes that the process sent to storage |
+//! | `written_bytes` | all that the store says it wrote | what the process sent to storage |
 
 use serde_json::Value;
 

@@ -7,7 +7,8 @@
 //! ```
 //! The store begins as a benchmark's does ([`Start`]), and is warmed as a benchmark's is: by
 //! operations of the same load that come before the measured ones, a quarter of their number. The
-//! replay and the benchmarks have the same number of measured operations ([`Replayed::operations`]).
+//! replay and the benchmarks have the same number of measured operations
+//! ([`Replayed::operations`]).
 //!
 //! Without a list of keys the store has exactly the pairs that the trace names. A model that is
 //! compared with it must have the same number of pairs.
