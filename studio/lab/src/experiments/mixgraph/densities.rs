@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_two_series_lie_on_each_other() {
-        let arguments = ["statistics", "--scale=0.002", "--operations=200000"];
+        let arguments = ["statistics", "--scale=0.02", "--operations=400000"];
         let arguments: StatisticsArguments = parsed(arguments);
         let (load, drawn) = arguments.drawn().unwrap();
         let document = document(&load, &drawn);
@@ -187,10 +187,11 @@ mod tests {
                 let below = all.iter().filter(|(x, _)| *x <= place);
                 below.map(|(x, density)| density * width_of(*x)).sum()
             };
-            for &(place, _) in &model {
-                let off = (up_to(&model, place) - up_to(&drawn, place)).abs();
-                assert!(off < 0.02, "{} up to {place}: {off}", figure.id);
-            }
+            let off = |place: f64| (up_to(&model, place) - up_to(&drawn, place)).abs();
+            let most = model.iter().map(|(place, _)| off(*place));
+            let most = most.fold(0.0, f64::max);
+            eprintln!("{} {most}", figure.id);
+            assert!(most < 0.02, "{}: {most}", figure.id);
             // Nothing is missing but what is named more often than there are densities.
             let whole: f64 = drawn
                 .iter()

@@ -67,7 +67,8 @@ mod tests {
     fn only_ycsbs_distributions_have_the_mean_size_and_the_same_mean_length() {
         let model = presets::named("zippydb").unwrap();
         let own = YcsbSizes::Mean.of(&model, Allocation::Zipfian);
-        assert_eq!(own.values.sizes, Sizes::constant(34));
+        // The formula's mean is 34.5; no value has less than a byte, which makes it a little more.
+        assert_eq!(own.values.sizes, Sizes::constant(35));
         assert_eq!(own.values.loaded, model.values.loaded);
         let lengths = own.scans.unwrap();
         let mean = model.scans.as_ref().unwrap().mean();
