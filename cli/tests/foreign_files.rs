@@ -355,13 +355,14 @@ const OF_BACKUPS: [Line; 5] = [
 ];
 
 /// Commands that read a file or directory with the name `out`.
-const READS: [Line; 18] = [
+const READS: [Line; 19] = [
     &["import", "new", "out"],
     &["ingest", "new", "out"],
     &["verify-import", "db", "out"],
     &["trace", "info", "out"],
     &["trace", "print", "out"],
     &["trace", "convert", "out", "new"],
+    &["trace", "compare", "own.trace", "out"],
     &[
         "trace",
         "convert",

@@ -8,9 +8,10 @@ use crate::failure::{Failure, Success};
 
 /// Benchmark by a model of a load: a preset, or a file that is edited by hand
 ///
-/// Presets: zippydb, zippydb-kinds, udb-assoc, up2x; `--print-model` prints the file of one, to
-/// begin with. Kinds, keys, sizes and lengths follow the model, each drawn by itself, and every
-/// answer is checked. docs/models.md explains the file of a model.
+/// Presets: zippydb, zippydb-kinds, udb, udb-assoc, up2x; `--print-model` prints the file of one,
+/// to begin with. Kinds, keys, sizes and lengths follow the model, each drawn by itself, and every
+/// answer is checked. If the model has several keyspaces, as udb has, an operation's keyspace is
+/// drawn first. docs/models.md explains the file of a model.
 ///
 /// Each allocation has a fresh store of its own: all pairs are put at random, the store is warmed
 /// by a quarter of the operations, and measured.

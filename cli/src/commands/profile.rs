@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use evendb_lab::whole_file;
-use evendb_model::from_analysis::{self, Known, Made};
+use evendb_model::from_analysis::{self, Known, MadeWorkload};
 use evendb_model::{presets, study};
 use evendb_report::{Chart, Document, Figure, Mark, Unit};
 use evendb_trace::formats::{self, Format};
@@ -42,16 +42,20 @@ use crate::output;
   evendb profile app.trace
   evendb scan app.db --keys-only --output hex > app.keys; evendb profile app.trace --keys app.keys")]
 pub struct Arguments {
-    /// A preset (zippydb, zippydb-kinds, udb-assoc, up2x), a model file, or a trace
+    /// A preset (zippydb, zippydb-kinds, udb, udb-assoc, up2x), a model file, or a trace
     #[arg(default_value = "zippydb")]
     load: String,
     /// The folder to make; by default the load's name with `.profile`
     #[arg(long)]
     out: Option<PathBuf>,
-    /// With a trace: all keys of its store, in hexadecimal digits, one a line. Without them the
+    /// With a trace: all keys of its store, in hexadecimal digits, one a line, with the keyspace
+    /// and a tab before if the trace has several; may be given several times. Without them the
     /// store is taken to have exactly the keys that the trace names
     #[arg(long, value_name = "FILE")]
-    keys: Option<PathBuf>,
+    keys: Vec<PathBuf>,
+    /// The keyspace whose keys --keys lists; one for each list
+    #[arg(long, value_name = "KEYSPACE", requires = "keys")]
+    keys_of: Vec<String>,
     /// The share of the model's pairs, operations and memory that is run, above 0 and at most 1
     /// [default: 0.002]; a trace is used as it is
     #[arg(long)]
@@ -76,7 +80,7 @@ const KEYS: &str = "load.keys";
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let is_preset = presets::named(&arguments.load).is_some();
+    let is_preset = presets::text(&arguments.load).is_some();
     let trace_given = !is_preset && is_trace(Path::new(&arguments.load))?;
     refuse_unused_options(arguments, trace_given)?;
     let program = analyze::program()?;
@@ -84,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let folder = made_folder(arguments)?;
     let (trace, keys) = match trace_given {
         true => (PathBuf::from(&arguments.load), arguments.keys.clone()),
-        false => (folder.join(TRACE), Some(folder.join(KEYS))),
+        false => (folder.join(TRACE), vec![folder.join(KEYS)]),
     };
     if !trace_given {
         record(&own, arguments, &folder)?;
@@ -114,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 
 /// Refuses options that this kind of load does not use.
 fn refuse_unused_options(arguments: &Arguments, trace_given: bool) -> Result<(), Failure> {
-    if arguments.keys.is_some() && !trace_given {
+    if !arguments.keys.is_empty() && !trace_given {
         let name = &arguments.load;
         let message = format!("--keys is for a trace: the keys of `{name}` are known");
         return Err(Failure::Usage(message));
@@ -144,7 +148,7 @@ struct Recorded<'a> {
     arguments: &'a Arguments,
     folder: PathBuf,
     trace: PathBuf,
-    keys: Option<PathBuf>,
+    keys: Vec<PathBuf>,
 }
 
 impl Recorded<'_> {
@@ -152,23 +156,31 @@ impl Recorded<'_> {
         self.folder.join(name)
     }
 
+    /// Adds the lists of keys to the arguments of a command, by these options of it.
+    fn add_lists(&self, command: &mut Command, [list, of]: [&str; 2]) {
+        for keys in &self.keys {
+            command.arg(list).arg(keys);
+        }
+        for keyspace in &self.arguments.keys_of {
+            command.arg(of).arg(keyspace);
+        }
+    }
+
     fn analyze(&self, program: &Path) -> Result<Document, Failure> {
         let mut command = Command::new(program);
         command.arg(&self.trace);
         command.arg("--out").arg(self.path("analysis"));
         command.args(["--memory-mib", &self.arguments.memory_mib.to_string()]);
-        if let Some(keys) = &self.keys {
-            command.arg("--keys").arg(keys);
-        }
+        self.add_lists(&mut command, ["--keys", "--keys-of"]);
         step("2 of 4: the trace is analyzed", &mut command)?;
         model::analysis(&self.path("analysis"))
     }
 
     /// Makes a model of the analysis, and writes it.
-    fn model(&self, document: &Document) -> Result<Made, Failure> {
+    fn model(&self, document: &Document) -> Result<MadeWorkload, Failure> {
         tell("3 of 4: a model is made");
         let failed = |error: from_analysis::MakeError| Failure::Message(error.to_string());
-        let made = from_analysis::make(document, &Known::default()).map_err(failed)?;
+        let made = from_analysis::make_workload(document, &Known::default()).map_err(failed)?;
         model::tell_unknown(&made);
         write(&self.path("model.toml"), &made.to_toml().map_err(failed)?)?;
         Ok(made)
@@ -182,9 +194,7 @@ impl Recorded<'_> {
             .arg(self.path("model.toml"))
             .args(["--scale", "1", "--rounds", "1", "--replay"])
             .arg(&self.trace);
-        if let Some(keys) = &self.keys {
-            command.arg("--replay-keys").arg(keys);
-        }
+        self.add_lists(&mut command, ["--replay-keys", "--replay-keys-of"]);
         command.args(["--allocations", &self.arguments.allocations.join(",")]);
         command.arg("--json").arg(self.path("benchmarks.json"));
         step(
@@ -260,7 +270,7 @@ fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
 }
 
 /// What the model lacks or has otherwise than the load.
-fn stands_out(made: &Made) -> Vec<String> {
+fn stands_out(made: &MadeWorkload) -> Vec<String> {
     let attention = "Attention: ";
     let notes = made
         .notes
@@ -274,7 +284,7 @@ fn stands_out(made: &Made) -> Vec<String> {
 }
 
 /// How the model came about.
-fn model_figure(made: &Made) -> Figure {
+fn model_figure(made: &MadeWorkload) -> Figure {
     let about = "Which description was chosen for each part of the load, with the errors of all that were tried. The file model.toml has the parameters; it can be edited, and drives `evendb mixgraph` on any store.";
     let columns = [("part", Unit::Text), ("choice", Unit::Text)];
     let mut figure = Figure::new("model", "The model", about, "7", &columns);

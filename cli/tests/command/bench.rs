@@ -404,3 +404,80 @@ fn a_model_is_printed_edited_and_run() {
     );
     assert!(refused.out.is_empty());
 }
+
+#[test]
+fn a_model_of_six_keyspaces_is_run_traced_and_replayed_with_its_keys() {
+    let place = Place::new();
+    let evendb = |arguments: &[&str]| {
+        let mut command = evendb();
+        command.args(arguments).current_dir(place.0.path());
+        Outcome::of(command.output().unwrap())
+    };
+    let small = ["mixgraph", "udb", "--scale", "0.00002", "--operations=2000"];
+    let with = |more: &[&str]| evendb(&[&small[..], more].concat());
+    let drawn = [
+        "--only-trace",
+        "--trace",
+        "u.trace",
+        "--trace-keys",
+        "u.keys",
+    ];
+    let drawn = with(&drawn);
+    assert_eq!(drawn.code, Some(0), "{}", drawn.error);
+    let keys = fs::read_to_string(place.path("u.keys")).unwrap();
+    // A fifty-thousandth of 20, 30, 10, 20, 40 and 10 million pairs.
+    for (name, pairs) in [
+        ("Object", 400),
+        ("Assoc", 600),
+        ("Assoc_count", 200),
+        ("Object_2ry", 400),
+        ("Assoc_2ry", 800),
+        ("Non_SG", 200),
+    ] {
+        let own = keys
+            .lines()
+            .filter(|line| line.split('\t').next() == Some(name));
+        assert_eq!(own.count(), pairs, "{name}");
+    }
+    let measured = with(&[
+        "--rounds=1",
+        "--replay",
+        "u.trace",
+        "--replay-keys",
+        "u.keys",
+        "--json",
+        "result.json",
+    ]);
+    assert_eq!(measured.code, Some(0), "{}", measured.error);
+    let report = String::from_utf8_lossy(&measured.out).into_owned();
+    for words in [
+        "2,000 operations (6 keyspaces) on 2,600 pairs",
+        "Assoc_2ry: 7.00 % of the operations (40.00 % put",
+        "are not those of the trace",
+        "value bytes",
+    ] {
+        assert!(report.contains(words), "{words} in {report}");
+    }
+    let result = fs::read_to_string(place.path("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    let sizes = &result["results"][0]["figures"]["cells"][1]["sizes"];
+    assert_eq!(sizes[0]["keyspace"], "Object");
+    let replayed = evendb(&["replay", "u.trace", "--keys", "u.keys", "--prepare"]);
+    assert_eq!(replayed.code, Some(0), "{}", replayed.error);
+    let text = String::from_utf8_lossy(&replayed.out).into_owned();
+    assert!(text.contains("2,600 listed keys were put before"), "{text}");
+    assert!(text.contains("results compared, 0 differ"), "{text}");
+    // A list whose lines name no keyspace fits none of the six.
+    let bare: String = keys
+        .lines()
+        .map(|line| format!("{}\n", line.split('\t').next_back().unwrap()))
+        .collect();
+    fs::write(place.path("bare.keys"), bare).unwrap();
+    let refused = evendb(&["replay", "u.trace", "--keys", "bare.keys"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.error.contains("line 1: a key without its keyspace"),
+        "{}",
+        refused.error
+    );
+}

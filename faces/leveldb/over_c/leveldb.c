@@ -214,7 +214,7 @@ static evendb_options *translated(const leveldb_options_t *given, char **failure
   evendb_error *error = NULL;
   const char *layout = given->layout != NULL ? given->layout : getenv("EVENDB_LEVELDB_LAYOUT");
   *failure = failure_of(evendb_options_create(&options, &error), &error);
-  /* The cache, and two write buffers. A batch may take a quarter of it, so it is not small. */
+  /* The cache, and two write buffers. A value may take a quarter of it, so it is not small. */
   const size_t budget = given->cache + 2 * between(given->write_buffer, 0, (size_t)1 << 40);
   set_number(options, "memory_budget", between(budget, (size_t)256 << 20, (size_t)16 << 40),
              failure);

@@ -14,8 +14,9 @@ const LAYOUT_VARIABLE: &str = "EVENDB_LEVELDB_LAYOUT";
 
 /// Bytes of LevelDB's cache, if the program sets none.
 const CACHE_BYTES_DEFAULT: u64 = 8 << 20;
-/// The least memory budget. A batch may take a quarter of it. LevelDB has no such limit: programs
-/// write batches of some tens of MiB, which count 64 bytes more for each record here.
+/// The least memory budget. A value may take a quarter of it, and a batch keeps within it up to a
+/// quarter. LevelDB has no such limit: programs write batches of some tens of MiB, which count 64
+/// bytes more for each record here.
 const BUDGET_BYTES_MIN: u64 = 256 << 20;
 const BUDGET_BYTES_MAX: u64 = 16 << 40;
 const OPEN_FILES_MIN: u64 = 16;

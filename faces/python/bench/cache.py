@@ -1,5 +1,8 @@
 """Cache hits, sets and memoize hits: `evendb.cache` against diskcache, in one run.
 
+functools.lru_cache, which keeps nothing, is measured for memoize as well. Large values are bytes of
+1 MiB, which both have in files; "in the store" is with `disk_files=False`.
+
     python bench/cache.py [--records 10000] [--turns 3]
 
 Needs `pip install diskcache` and a release build of the extension. Each turn measures both, one
@@ -9,6 +12,7 @@ microseconds, for one thread and for four threads together (calls of all threads
 """
 
 import argparse
+import functools
 import random
 import shutil
 import statistics
@@ -65,7 +69,30 @@ def measure(library, records, policy):
     results["memoize, hit, 4 threads"] = timed(function, keys, 4)
     results["incr"] = timed(lambda key: cache.incr("count"), keys[: records // 4])
     results["push and pull"] = timed(lambda key: (cache.push(key), cache.pull("jobs")), keys[:1000])
+    measure_large(cache, results, "large value")
     cache.close()
+    shutil.rmtree(folder)
+    return results
+
+
+def measure_large(cache, results, name):
+    """Values of 1 MiB."""
+    large = random.Random(2).randbytes(1 << 20)
+    results[f"{name}, set"] = timed(lambda key: cache.set(key, large), range(20))
+    results[f"{name}, get"] = timed(cache.get, range(20))
+
+
+def measure_alone():
+    """{name: microseconds} of what has no counterpart in both libraries."""
+    results = {}
+    memoized = functools.lru_cache(None)(lambda number: [number, {"name": "text"}])
+    keys = list(range(10_000))
+    timed(memoized, keys)
+    results["lru_cache, hit"] = timed(memoized, keys)
+    results["lru_cache, hit, 4 threads"] = timed(memoized, keys, 4)
+    folder = tempfile.mkdtemp()
+    with evendb.cache.Cache(folder, disk_files=False) as cache:
+        measure_large(cache, results, "in the store")
     shutil.rmtree(folder)
     return results
 
@@ -87,6 +114,8 @@ def main():
     for name in turns[0][0]:
         ours, theirs = (statistics.median(turn[which][name] for turn in turns) for which in (0, 1))
         print(f"{name:26}{ours:>7.1f} us{theirs:>9.1f} us{theirs / ours:>8.1f}")
+    for name, time in measure_alone().items():
+        print(f"{name:26}{time:>7.1f} us")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """EvenDB beside the stores that Python programs use: one run, medians of three turns.
 
     python bench/peers.py [--mib 64] [--memory 256] [--turns 3] [--seconds 2] [--only evendb,lmdb]
+    python bench/peers.py --four-times [--memory 96] [--turns 3] [--seconds 2] [--only ...]
 
 Needs a release build of the extension; peers are those that are installed:
 `pip install plyvel rocksdict lmdb diskcache`; sqlite3 and dbm come with Python.
 
-Data are `--mib` MiB of records of 16-byte keys and 100-byte values, in random order of keys; every
-store may use `--memory` MiB for its caches. With `--mib` four times `--memory` the data do not fit;
-what LMDB and sqlite3 then have is the page cache of the system, which no option of theirs bounds,
-so run it under `scripts/with-memory-limit`. No store syncs a write. Each turn runs all stores one
-after the other, each in a fresh directory:
+Without `--four-times` the data are in memory: `--mib` MiB of records of 16-byte keys and 100-byte
+values, in random order of keys; every store may use `--memory` MiB for its caches. No store syncs a
+write. Each turn runs all stores one after the other, each in a fresh directory:
 
     load       puts of all records in batches of 1,000
     put        single puts over existing keys
@@ -21,14 +20,29 @@ after the other, each in a fresh directory:
 A load runs to its end, anything else for `--seconds`. A table of thousands of operations a second
 is printed (of `load` thousands of records, of `scan` thousands of scans), and the debt that stays
 behind is not charged: `close` is outside of the times.
+
+With `--four-times` the data are four times the memory of the process: `--memory` MiB are all that
+it has, by a control group (scripts/with-memory-limit of the repository, which needs root): the
+interpreter, the store's caches (half of it) and the page cache of its files, which is what LMDB and
+sqlite3 have. Each store is loaded once, in random order of keys and without the limit, since a
+B-tree's load under the limit takes hours; the times of `load` are of that one load, and `close` is
+part of them. Then the system forgets the files' pages, and each turn opens the stores again, one
+after the other, in a process within the limit, for get, 4 get, scan, put and 4 put, in this order.
+The default takes about twelve minutes of a quiet machine, half of them for the load of diskcache;
+`--only` leaves stores out. It needs about 4 GiB where temporary files lie (TMPDIR).
 """
 
 import argparse
+import array
 import dbm
+import json
+import os
+import pathlib
 import random
 import shutil
 import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -101,10 +115,14 @@ class Rocksdict:
 
 
 class Lmdb:
+    # Its handbook asks for False where the data are larger than the memory.
+    readahead = True
+
     def __init__(self, path, memory):
         import lmdb
 
-        self.db = lmdb.open(path, map_size=64 << 30, sync=False, metasync=False, max_readers=64)
+        self.db = lmdb.open(path, map_size=64 << 30, sync=False, metasync=False, max_readers=64,
+                            readahead=self.readahead)
         self.close = self.db.close
 
     def get(self, key):
@@ -160,7 +178,8 @@ class Diskcache:
 class Sqlite3:
     def __init__(self, path, memory):
         self.path, self.memory, self.own = path, memory, threading.local()
-        self.connection().execute("create table t (k blob primary key, v blob) without rowid")
+        self.connection().execute(
+            "create table if not exists t (k blob primary key, v blob) without rowid")
 
     def connection(self):
         if not hasattr(self.own, "db"):
@@ -195,7 +214,7 @@ class Dbm:
     """What `dbm.open` chooses on this machine. It has no threads, batches or order."""
 
     def __init__(self, path, memory):
-        self.db = dbm.open(path, "n")
+        self.db = dbm.open(path, "c")
         self.get, self.put, self.close = self.db.get, self.db.__setitem__, self.db.close
 
     def batch(self, pairs):
@@ -215,18 +234,19 @@ STORES = {
 }
 
 
-def rate(call, arguments, seconds, threads=1):
-    """Thousands of calls a second of all threads together."""
+def rate(call, asked, seconds, threads=1, arguments=list):
+    """Thousands of calls a second of all threads together. `arguments` makes tuples of what is
+    asked for, 500 at a time."""
     done = [0] * threads
     end = time.perf_counter() + seconds
 
     def work(thread):
-        mine = arguments[thread::threads]
+        mine = asked[thread::threads]
         while time.perf_counter() < end:
-            for argument in mine[:500]:
+            for argument in arguments(mine[:500]):
                 call(*argument)
-            mine = mine[500:] + mine[:500]
             done[thread] += min(500, len(mine))
+            mine = mine[500:] + mine[:500]
 
     began = time.perf_counter()
     running = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
@@ -237,63 +257,201 @@ def rate(call, arguments, seconds, threads=1):
     return sum(done) / (time.perf_counter() - began) / 1e3
 
 
-def turn(make, keys, memory, seconds):
-    """Rates of one store by what was done."""
-    path = tempfile.mkdtemp()
-    rates = {}
+def load(store, keys):
+    """Thousands of records a second."""
     value = random.Random(1).randbytes(VALUE_BYTES)
+    began = time.perf_counter()
+    for at in range(0, len(keys), BATCH):
+        store.batch([(key, value) for key in keys[at : at + BATCH]])
+    return len(keys) / (time.perf_counter() - began) / 1e3
+
+
+def key_of(number):
+    return b"key/%012d" % number
+
+
+OTHER = random.Random(3).randbytes(VALUE_BYTES)
+HOW = {"get": ("get", 1), "scan": ("scan", 1), "put": ("put", 1), "4 get": ("get", 4),
+       "4 put": ("put", 4)}
+
+
+def measures(store, name, order):
+    """What of `order` the store has: a name, a function, and a number of threads."""
+    for what in order:
+        call, threads = HOW[what]
+        if hasattr(store, call) and (threads == 1 or name != "dbm"):
+            yield what, getattr(store, call), threads
+
+
+def check(name, store, keys):
+    right = [random.Random(seed).randbytes(VALUE_BYTES) for seed in (1, 3)]
+    if any(store.get(key) not in right for key in keys):
+        raise SystemExit(f"{name} lost a record")
+
+
+def turn(name, keys, memory, seconds):
+    """Rates of one store, in memory, by what was done."""
+    path = tempfile.mkdtemp()
     try:
-        store = make(path + "/db", memory)
-        began = time.perf_counter()
-        for at in range(0, len(keys), BATCH):
-            store.batch([(key, value) for key in keys[at : at + BATCH]])
-        rates["load"] = len(keys) / (time.perf_counter() - began) / 1e3
-        some = [(key,) for key in random.Random(2).choices(keys, k=100_000)]
-        other = random.Random(3).randbytes(VALUE_BYTES)
-        pairs = [(key, other) for key in random.Random(4).choices(keys, k=100_000)]
-        if any(store.get(key) != value for (key,) in some[:1000]):
-            raise SystemExit(f"{make.__name__} lost a record")
-        rates["get"] = rate(store.get, some, seconds)
-        if hasattr(store, "scan"):
-            rates["scan"] = rate(store.scan, some, seconds)
-        rates["put"] = rate(store.put, pairs, seconds)
-        if make is not Dbm:
-            rates["4 get"] = rate(store.get, some, seconds, 4)
-            rates["4 put"] = rate(store.put, pairs, seconds, 4)
+        store = STORES[name](path + "/db", memory)
+        rates = {"load": load(store, keys)}
+        some = random.Random(2).choices(keys, k=100_000)
+        check(name, store, some[:1000])
+        asked = {"put": [(key, OTHER) for key in some[::-1]], "get": [(key,) for key in some]}
+        for what, call, threads in measures(store, name, HOW):
+            arguments = asked["put" if what.endswith("put") else "get"]
+            rates[what] = rate(call, arguments, seconds, threads)
         store.close()
     finally:
         shutil.rmtree(path, ignore_errors=True)
     return rates
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mib", type=int, default=64)
-    parser.add_argument("--memory", type=int, default=256)
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--only", default=",".join(STORES))
-    asked = parser.parse_args()
-    records = (asked.mib << 20) // (16 + VALUE_BYTES)
-    keys = [b"key/%012d" % number for number in range(records)]
+def all_keys(mib):
+    keys = [key_of(number) for number in range((mib << 20) // (16 + VALUE_BYTES))]
     random.Random(5).shuffle(keys)
-    rounds = {name: [] for name in STORES if name in asked.only.split(",")}
+    return keys
+
+
+def load_without_limit(name, path, asked):
+    """Thousands of records a second, with the close. Nothing of the files stays in memory."""
+    keys = all_keys(asked.mib)
+    began = time.perf_counter()
+    store = STORES[name](path, asked.memory)
+    load(store, keys)
+    store.close()
+    took = time.perf_counter() - began
+    forget(path)
+    return {"load": len(keys) / took / 1e3}
+
+
+def forget(path):
+    """Lets the system forget the pages of all files: pages that are in memory already are charged
+    to nobody who reads them later."""
+    for folder, _, files in os.walk(os.path.dirname(path)):
+        for name in files:
+            file = os.open(os.path.join(folder, name), os.O_RDONLY)
+            os.fsync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
+
+
+def measure_within_limit(name, path, asked):
+    """The rates of a store that was loaded. The order has reads first: puts leave work behind."""
+    Lmdb.readahead = False
+    dice, records = random.Random(os.getpid()), (asked.mib << 20) // (16 + VALUE_BYTES)
+
+    def numbers(count):
+        # Few bytes each, and others each time: what was asked for once is in memory.
+        return array.array("q", (dice.randrange(records) for _ in range(count)))
+
+    def gets(some):
+        return [(key_of(number),) for number in some]
+
+    def puts(some):
+        return [(key_of(number), OTHER) for number in some]
+
+    store = STORES[name](path, asked.memory)
+    check(name, store, [key_of(number) for number in numbers(200)])
+    rates = {}
+    for what, call, threads in measures(store, name, ("get", "4 get", "scan", "put", "4 put")):
+        arguments = puts if what.endswith("put") else gets
+        rates[what] = rate(call, numbers(300_000), asked.seconds, threads, arguments)
+    store.close()
+    forget(path)
+    return rates
+
+
+def part(what, name, path, asked, limit=None):
+    """Runs a part in a process of its own. `None` if the store is not installed."""
+    command = [sys.executable, __file__, "--part", what, "--path", path, "--only", name,
+               "--mib", str(asked.mib), "--memory", str(asked.memory),
+               "--seconds", str(asked.seconds)]
+    if limit is not None:
+        script = pathlib.Path(__file__).resolve().parents[3] / "scripts" / "with-memory-limit"
+        command = [str(script), f"{limit}M", *command]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode == 3:
+        return None
+    if done.returncode != 0:
+        raise SystemExit(f"{name}: {what} ended with the status {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def four_times(names, asked):
+    """The rates of all turns by store: see the head."""
+    limit = asked.memory
+    asked.mib, asked.memory = 4 * limit, limit // 2
+    rounds, home = {}, tempfile.mkdtemp()
+    try:
+        for name in names:
+            path = os.path.join(home, name, "db")
+            os.mkdir(os.path.dirname(path))
+            loaded = part("load", name, path, asked)
+            if loaded is not None:
+                rounds[name] = [loaded]
+                print(f"{name} is loaded", file=sys.stderr)
+        for turn_of in range(asked.turns):
+            for name, turns in rounds.items():
+                path = os.path.join(home, name, "db")
+                turns.append(part("measure", name, path, asked, limit))
+            print(f"turn {turn_of + 1} is done", file=sys.stderr)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return rounds
+
+
+def in_memory(names, asked):
+    """The rates of all turns by store."""
+    keys = all_keys(asked.mib)
+    rounds = {name: [] for name in names}
     for _ in range(asked.turns):
         for name in list(rounds):
             try:
-                rounds[name].append(turn(STORES[name], keys, asked.memory, asked.seconds))
+                rounds[name].append(turn(name, keys, asked.memory, asked.seconds))
             except ImportError as error:
                 print(f"{name} is left out: {error}", file=sys.stderr)
                 del rounds[name]
+    return rounds
+
+
+def show(rounds):
     columns = ("load", "put", "get", "scan", "4 get", "4 put")
-    print(f"{records} records of 116 bytes, {asked.memory} MiB; thousands a second")
     print(f"{'':15}" + "".join(f"{column:>10}" for column in columns))
     for name, turns in rounds.items():
-        cells = (
-            statistics.median(rates[column] for rates in turns) if column in turns[0] else None
-            for column in columns
-        )
-        print(f"{name:15}" + "".join(f"{'-' if c is None else f'{c:.1f}':>10}" for c in cells))
+        found = ([rates[column] for rates in turns if column in rates] for column in columns)
+        cells = (f"{statistics.median(rates):.1f}" if rates else "-" for rates in found)
+        print(f"{name:15}" + "".join(f"{cell:>10}" for cell in cells), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--four-times", action="store_true", help="data of four times the memory")
+    parser.add_argument("--mib", type=int, default=64, help="size of the data in memory")
+    parser.add_argument("--memory", type=int, help="MiB; 256, or 96 with --four-times")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--only", default=",".join(STORES), help="names, with commas")
+    parser.add_argument("--part", choices=("load", "measure"), help=argparse.SUPPRESS)
+    parser.add_argument("--path", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    names = [name for name in STORES if name in asked.only.split(",")]
+    if asked.part:
+        work = {"load": load_without_limit, "measure": measure_within_limit}[asked.part]
+        try:
+            print(json.dumps(work(names[0], asked.path, asked)))
+        except ImportError as error:
+            print(f"{names[0]} is left out: {error}", file=sys.stderr)
+            sys.exit(3)
+        return
+    if asked.memory is None:
+        asked.memory = 96 if asked.four_times else 256
+    memory = asked.memory
+    rounds = (four_times if asked.four_times else in_memory)(names, asked)
+    records = (asked.mib << 20) // (16 + VALUE_BYTES)
+    print(f"{records} records of 116 bytes, {memory} MiB; thousands a second")
+    show(rounds)
 
 
 if __name__ == "__main__":

@@ -360,7 +360,7 @@ def test_settings_are_undone_with_their_transaction(tmp_path, again):
             for one in (cache, other):
                 for name, value in usual.items():
                     assert getattr(one, name) == one.reset(name, update=False) == value
-                assert one.disk.min_file_size == 2**15 and one.disk.files is False
+                assert (one.disk.min_file_size, one.disk.files) == (2**15, 2**20)
                 assert not hasattr(one, "own") and len(one) == 0
     with Cache(tmp_path / "cache") as cache:
         assert {name: getattr(cache, name) for name in usual} == usual

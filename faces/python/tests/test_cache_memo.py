@@ -115,6 +115,16 @@ def test_methods_of_two_objects(tmp_path):
         assert len(cache) == 2
 
 
+class LooksAlike:
+    """Its `repr` does not show what it holds."""
+
+    def __init__(self, token):
+        self.token = token
+
+    def __repr__(self):
+        return "LooksAlike()"
+
+
 class Tool:
     """Something with a method."""
 
@@ -339,6 +349,23 @@ def test_one_of_many_awaiters_is_cancelled(cache):
 
     asyncio.run(main())
     assert calls == [1]
+
+
+def test_calls_of_objects_that_look_alike_are_not_joined(tmp_path):
+    """Awaits at one time were joined by `repr`: a guest got the rights of an admin."""
+
+    async def rights(user):
+        await asyncio.sleep(0)
+        return user.token
+
+    async def main(memoized):
+        return await asyncio.gather(*(memoized(LooksAlike(token)) for token in "abab"))
+
+    with Cache(tmp_path / "cache", codec="pickle") as cache:
+        memoized = cache.memoize(name="rights")(rights)
+        assert repr(LooksAlike("a")) == repr(LooksAlike("b"))
+        assert asyncio.run(main(memoized)) == asyncio.run(main(memoized)) == list("abab")
+        assert len(cache) == 2
 
 
 def test_an_async_function_that_fails(cache):

@@ -369,7 +369,8 @@ def test_rooms_of_one_directory(tmp_path):
 
 def test_a_value_that_the_store_does_not_take(tmp_path):
     """A value above a quarter of the store's memory: LimitExceeded, and nothing has changed."""
-    with Cache(tmp_path / "cache", store_memory_budget="1MiB") as cache:
+    how = {"store_memory_budget": "1MiB", "disk_files": False}
+    with Cache(tmp_path / "cache", **how) as cache:
         cache["key"] = "old"
         volume = cache.volume()
         with pytest.raises(evendb.LimitExceeded):

@@ -243,6 +243,45 @@ def test_a_forked_child_gets_an_error_and_does_not_hang(tmp_path, script):
     assert done.stdout == "good\n", done.stderr
 
 
+def test_a_fork_beside_a_cache_that_opens_and_closes(tmp_path, script):
+    """The lock of openings was taken by another thread at the fork: the child hung for ever."""
+    done = script(
+        """
+        import os, signal, sys, threading, evendb
+        from evendb.cache import Cache
+        cache = Cache(sys.argv[1])
+        ended = threading.Event()
+        def reopen():
+            while not ended.is_set():
+                cache.close()
+                cache.get("key")
+        thread = threading.Thread(target=reopen)
+        thread.start()
+        told = 0
+        for turn in range(60):
+            child = os.fork()
+            if not child:
+                signal.alarm(20)
+                for call in (lambda: cache.set("key", 1), lambda: Cache(sys.argv[1] + "-other")):
+                    try:
+                        call()
+                    except evendb.ForkError:
+                        pass
+                    except evendb.Locked:
+                        pass  # It was closed at the fork, and the parent has opened it since.
+                os._exit(0)
+            told += os.waitpid(child, 0)[1] == 0
+        ended.set()
+        thread.join()
+        cache["key"] = 2
+        cache.close()
+        print(told)
+        """,
+        tmp_path / "cache",
+    )
+    assert done.stdout == "60\n", (done.stdout, done.stderr)
+
+
 def test_a_lock_is_gone_with_its_directory(tmp_path):
     """A directory that was removed under a cache is made anew by the next one."""
     import shutil

@@ -3,14 +3,17 @@
 import enum
 import math
 import os
+import pathlib
 import pickle
 import struct
+import sys
 
 import pytest
 
 import evendb
-from evendb.cache import Cache, CodecError, Index, JSONDisk
+from evendb.cache import Cache, CodecError, Disk, Index, JSONDisk
 from evendb.cache import _codec as codec
+from evendb.cache.core import MODE_PICKLE
 
 
 class Color(enum.IntEnum):
@@ -218,6 +221,59 @@ def test_a_disk_of_ones_own(tmp_path):
         assert cache.incr("n", 2) == 2 and cache.incr("n") == 3
     with pytest.raises(ValueError, match="subclass"):
         Cache(tmp_path / "other", disk=dict)
+
+
+def test_errors_of_a_disk_of_ones_own(tmp_path):
+    """A program catches what its own Disk raises (dspy's reads pickles by a list of types)."""
+
+    class Refused(Exception):
+        pass
+
+    class Careful(Disk):
+        def fetch(self, mode, filename, value, read):
+            if mode != MODE_PICKLE:
+                return super().fetch(mode, filename, value, read)
+            if value is None:
+                value = (pathlib.Path(self._directory) / filename).read_bytes()
+            if b"Plain" in value:
+                raise Refused
+            return pickle.loads(value)
+
+    disk = type("Bound", (Careful,), {})
+    with Cache(tmp_path / "cache", disk=disk, codec="pickle") as cache:
+        cache["good"], cache["bad"] = {1, 2}, Plain(1)
+        cache["large"], cache["large and bad"] = ["x"] * 2**20, [Plain(1), "x" * 2**20]
+        assert cache["good"] == {1, 2} and cache["large"] == ["x"] * 2**20
+        for key in ("bad", "large and bad"):
+            for call in (lambda: cache[key], lambda: cache.get(key), lambda: cache.pop(key)):
+                with pytest.raises(Refused):
+                    call()
+            assert cache.delete(key) and key not in cache
+        assert cache.check() == []
+
+
+def test_in_the_place_of_diskcache_for_a_library(tmp_path, monkeypatch):
+    """The page's way to give another package this cache when it imports diskcache."""
+    places = [folder / "docs/python-cache.md" for folder in pathlib.Path(__file__).parents]
+    page = next(place for place in places if place.exists()).read_text()
+    code = next(part for part in page.split("```python\n") if "def pickling" in part)
+    code = code.split("```")[0]
+    for name in ("diskcache", "diskcache.core"):
+        monkeypatch.setitem(sys.modules, name, None)
+    exec(compile(code, "python-cache.md", "exec"), {"__name__": "stand_in"})
+    from diskcache import Cache as Theirs, Deque, FanoutCache, Index
+    from diskcache.core import MODE_PICKLE as mode
+
+    assert mode == MODE_PICKLE
+    with Theirs(directory=tmp_path / "one", timeout=10) as cache:
+        cache["set"] = {1, 2}
+        assert cache["set"] == {1, 2} and isinstance(cache, Cache)
+    with FanoutCache(str(tmp_path / "two"), shards=16, timeout=10, size_limit=10**7) as fanout:
+        assert fanout.set("set", {1, 2}) and fanout.get("set") == {1, 2}
+    Index(str(tmp_path / "three"))["set"] = {1}
+    Deque([{1}], str(tmp_path / "four"))
+    assert Index(str(tmp_path / "three"))["set"] == {1}
+    assert list(Deque(directory=str(tmp_path / "four"))) == [{1}]
 
 
 def test_an_index_is_typed_at_run_time(tmp_path):

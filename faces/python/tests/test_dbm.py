@@ -4,6 +4,7 @@ The numbers are those of the list of other people's trouble that the tests are a
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -329,3 +330,63 @@ def test_a_handle_ends_while_its_thread_opens_another(tmp_path):
     thread.start()
     thread.join(30)
     assert handles == [None]
+
+
+def remove(file):
+    while file.exists():  # The database makes files meanwhile.
+        shutil.rmtree(file, ignore_errors=True)
+
+
+def test_a_directory_that_was_made_anew_is_another_database(file):
+    old = evendb.dbm.open(file, "c")
+    old["old"] = "1"
+    remove(file)
+    new = evendb.dbm.open(file, "c")
+    assert new.keys() == []
+    new["new"] = "2"
+    new.sync()
+    with pytest.raises(evendb.dbm.error, match="deleted, moved or replaced"):
+        old.sync()
+    assert old["old"] == b"1"
+    # The old handle's end takes nothing from the new one.
+    with pytest.raises(evendb.dbm.error):
+        old.close()
+    with evendb.dbm.open(file, "w") as shared:
+        assert shared.keys() == new.keys() == [b"new"]
+    new.close()
+    with evendb.dbm.open(file, "r") as again:
+        assert again.keys() == [b"new"]
+
+
+def test_a_sync_tells_that_the_directory_is_gone(file):
+    with pytest.raises(evendb.dbm.error, match="deleted, moved or replaced"):
+        with evendb.dbm.open(file, "c") as db:
+            db["a"] = "1"
+            remove(file)
+            db.sync()
+    with pytest.raises(evendb.dbm.error, match="there is no database"):
+        evendb.dbm.open(file, "w")
+
+
+def test_a_directory_that_was_renamed_is_not_there_any_more(file):
+    moved = evendb.dbm.open(file, "c")
+    moved["a"] = "1"
+    moved.sync()
+    file.rename(file.parent / "other")
+    with evendb.dbm.open(file, "c") as new:
+        new["b"] = "2"
+        with pytest.raises(evendb.dbm.error, match="deleted, moved or replaced"):
+            moved.sync()
+        with pytest.raises(evendb.dbm.error):
+            moved.close()
+    with evendb.dbm.open(file) as new, evendb.dbm.open(file.parent / "other") as moved:
+        assert (dict(new), dict(moved)) == ({b"b": b"2"}, {b"a": b"1"})
+
+
+def test_handles_leave_no_file_open(file):
+    evendb.dbm.open(file, "c").close()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with evendb.dbm.open(file, "c"), evendb.dbm.open(file, "r"):
+            pass
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,6 +1,7 @@
 """Faults that were found by attack, and stay mended."""
 
 import asyncio
+import ctypes
 import datetime
 import os
 import signal
@@ -255,3 +256,56 @@ def test_an_array_of_objects_is_no_key(db):
     numpy = pytest.importorskip("numpy")
     with pytest.raises(TypeError, match="array of objects"):
         db.put(numpy.array([object()]), b"")
+
+
+def test_a_snapshot_that_was_closed_is_closed(db):
+    db[b"a"] = b"1"
+    snapshot = db.snapshot()
+    assert snapshot.get(b"a") == snapshot[b"a"] == b"1" and b"a" in snapshot
+    db[b"a"], db[b"b"] = b"2", b"3"
+    assert snapshot.get(b"a") == b"1" and snapshot.get(b"b", b"-") == b"-"
+    snapshot.close()
+    for use in (lambda: snapshot.get(b"a"), lambda: snapshot[b"a"], lambda: b"a" in snapshot,
+                lambda: len(snapshot), lambda: list(snapshot.items())):
+        with pytest.raises(evendb.Closed, match="snapshot"):
+            use()
+    assert db[b"a"] == b"2"
+
+
+class Stream(ctypes.Structure):
+    """The C stream of Arrow, called as by a consumer that keeps the interpreter's lock."""
+
+    _fields_ = [("get_schema", ctypes.c_void_p),
+                ("get_next", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
+                ("rest", ctypes.c_void_p * 3)]
+
+
+def test_a_stream_of_a_transaction_waits_for_no_other_thread_of_it(db):
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    merged = db.keyspace("merged", merge=lambda key, before, operands: b"".join(operands))
+    merged.merge(b"k", b"1")
+    merged.merge(b"k", b"2")
+    done = threading.Event()
+    with db.transaction() as tx:
+        mine = tx.keyspace("merged")
+        assert mine.get(b"k") == b"12"
+
+        def reads():
+            while not done.is_set():
+                mine.get(b"k")
+
+        def streams():
+            for _ in range(200):
+                capsule = mine.arrow().__arrow_c_stream__()
+                stream = pointer(capsule, b"arrow_array_stream")
+                array = ctypes.create_string_buffer(80)  # An ArrowArray.
+                assert Stream.from_address(stream).get_next(stream, ctypes.addressof(array)) == 0
+                release = ctypes.c_void_p.from_buffer(array, 64).value
+                ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)(ctypes.addressof(array))
+            done.set()
+
+        threads = [threading.Thread(target=work, daemon=True) for work in (reads, streams)]
+        [thread.start() for thread in threads]
+        assert done.wait(60)
+        [thread.join() for thread in threads]

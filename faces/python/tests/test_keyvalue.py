@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("key_value.aio", reason="py-key-value-aio is not installed")
 from evendb.keyvalue import EvenDBKeyValueStore
+from key_value.aio.errors import SerializationError
 
 
 def test_contract(tmp_path):
@@ -94,3 +95,49 @@ def test_67_two_loops_and_many_tasks(tmp_path):
         [loop.start() for loop in loops]
         [loop.join() for loop in loops]
         assert len(asyncio.run(store.keys())) == 150
+
+
+def test_what_json_would_change_is_refused(tmp_path):
+    async def program():
+        async with EvenDBKeyValueStore(path=tmp_path / "db") as store:
+            for value in ({"n": (1, 2)}, {"n": [{1: "a", "1": "b"}]}, {"n": {None: 1}}):
+                with pytest.raises(SerializationError, match="JSON"):
+                    await store.put("a", value)
+                with pytest.raises(SerializationError, match="JSON"):
+                    await store.put_many(["b", "a"], [{"n": 1}, value])
+            assert await store.get_many(["a", "b"]) == [None, None]
+            await store.put("a", {"n": [float("inf"), 1.0, True, None, "\ud800", {}]})
+            assert await store.get("a") == {"n": [float("inf"), 1.0, True, None, "\ud800", {}]}
+
+    asyncio.run(program())
+
+
+def test_a_time_that_is_over_at_once(tmp_path):
+    async def program():
+        async with EvenDBKeyValueStore(path=tmp_path / "db") as store:
+            for ttl in (1e-9, 1e-6, 1e-3):
+                await store.put("a", {"n": 1}, ttl=60)
+                await store.put("a", {"n": 2}, ttl=ttl)
+                await store.put_many(["b"], [{"n": 2}], ttl=ttl)
+                await asyncio.sleep(0.002)
+                assert await store.get_many(["a", "b"]) == [None, None]
+                assert await store.ttl("a") == (None, None)
+
+    asyncio.run(program())
+
+
+def test_closed_before_the_first_call(tmp_path):
+    store = EvenDBKeyValueStore(path=tmp_path / "db")
+    asyncio.run(store.close())
+    with evendb.open(tmp_path / "db", "w"):
+        asyncio.run(store.close())
+        with pytest.raises(evendb.Closed):
+            asyncio.run(store.get("a"))
+
+
+@pytest.mark.parametrize("options", [{"keyspace": ""}, {"no_such": 1}])
+def test_a_store_that_cannot_be_made_leaves_nothing_open(tmp_path, options):
+    with pytest.raises((evendb.Error, TypeError)) as failure:
+        EvenDBKeyValueStore(path=tmp_path / "db", **options)
+    with evendb.open(tmp_path / "db"):
+        assert failure  # Its traceback holds the half made store.

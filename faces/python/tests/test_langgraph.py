@@ -423,3 +423,34 @@ def test_cache(db):
     assert cache.get([(("a",), "k"), (("b",), "k")]) == {(("a",), "k"): 1}
     with pytest.raises(TypeError):
         cache.set({(("a",), "k"): (lambda: 1, None)})
+
+
+@pytest.mark.parametrize("value", [{"a": (1, 2)}, {1: 2}, {"a": [{1: "a", "1": "b"}]},
+                                   {"a": {True: 1}}, {"a": {None: 1}}, {"a": {2.5: 1}},
+                                   {"a": b"bytes"}, {"a": {1, 2}}])
+def test_what_json_would_change_is_refused_by_the_store(store, value):
+    store.put(("ns",), "k", {"before": 1})
+    with pytest.raises(TypeError):
+        store.put(("ns",), "k", value)
+    with pytest.raises(TypeError):
+        store.batch([PutOp(("ns",), "other", {"a": 1}), PutOp(("ns",), "k", value)])
+    assert store.get(("ns",), "k").value == {"before": 1}
+    assert store.get(("ns",), "other") is None
+
+
+def test_what_json_has_comes_back_as_it_was(store):
+    value = {"": [1, 1.0, True, None, -0.0, 1e300, float("inf"), 10**30, "\ud800", "\0", [], {}]}
+    store.put(("ns",), "k", value)
+    back = store.get(("ns",), "k").value
+    assert repr(back) == repr(value)
+    store.put(("ns",), "k", {"nan": [float("nan")]})
+    assert repr(store.get(("ns",), "k").value) == "{'nan': [nan]}"
+
+
+def test_the_cache_and_the_checkpoints_keep_keys_that_are_numbers(db, saver):
+    value = {"a": [b"1", [2.0]], 4: {5: "x", "5": "y"}, "s": {6}}
+    cache = EvenDBCache(db)
+    cache.set({(("ns",), "k"): (value, None)})
+    assert cache.get([(("ns",), "k")]) == {(("ns",), "k"): value}
+    where = put(saver, config("t"), {"channel": value})
+    assert saver.get_tuple(where).checkpoint["channel_values"] == {"channel": value}

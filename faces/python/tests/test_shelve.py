@@ -269,3 +269,83 @@ def test_56_a_writer_is_killed_in_the_middle(file, module):
             expected = {b"%09d" % number: b"%d" % number * 20 for number in range(len(records))}
         assert len(records) >= said
         assert records == expected
+
+
+class TouchesTheShelf:
+    """Its pickling runs what is in `touch`, as code of a value may."""
+
+    touch = staticmethod(lambda value: None)
+
+    def __init__(self, name):
+        self.name = name
+
+    def __eq__(self, other):
+        return isinstance(other, TouchesTheShelf) and self.name == other.name
+
+    def __getstate__(self):
+        TouchesTheShelf.touch(self)
+        return {"name": self.name}
+
+
+@pytest.mark.parametrize("serializer", [None, "functions"])
+@pytest.mark.parametrize("touch, left", [
+    (lambda shelf: shelf.__setitem__("new", [1]), {"new": [1], "z": [9, 9]}),
+    (lambda shelf: shelf.__setitem__("z", ["set"]), {"z": ["set"]}),
+    (lambda shelf: shelf["old"].append(2), {"old": [1, 2], "z": [9, 9]}),
+    (lambda shelf: shelf["z"].append(2), {"z": [9, 9, 2]}),
+    (lambda shelf: shelf.pop("z", None), {}),
+    (lambda shelf: shelf.sync(), {"z": [9, 9]}),
+    (lambda shelf: list(shelf.items()), {"z": [9, 9]}),
+])
+def test_39_a_value_that_touches_the_shelf_while_it_is_pickled(
+        file, monkeypatch, touch, left, serializer):
+    how = {} if serializer is None else {
+        "serializer": lambda value, protocol: pickle.dumps(value, protocol),
+        "deserializer": pickle.loads}
+    with evendb.shelve.open(file, writeback=True, **how) as shelf:
+        shelf["a"] = TouchesTheShelf("a")
+        shelf["old"] = [1]
+        shelf["z"] = [9]
+        shelf.sync()
+        shelf["a"], shelf["z"].append(9)
+        touched = []
+
+        def once(value):
+            if not touched:
+                touched.append(value)
+                touch(shelf)
+
+        monkeypatch.setattr(TouchesTheShelf, "touch", staticmethod(once))
+    assert touched
+    with evendb.shelve.open(file) as shelf:
+        assert dict(shelf) == {"a": TouchesTheShelf("a"), "old": [1], **left}
+
+
+def test_one_value_that_cannot_be_pickled_keeps_no_other_from_being_written(file):
+    shelf = evendb.shelve.open(file, writeback=True)
+    shelf.update({"a": [], "b": [], "c": []})
+    shelf["a"].append(1)
+    shelf["b"].append(threading.Lock())
+    shelf["c"].append(3)
+    with pytest.raises(TypeError, match="pickle"):
+        shelf.sync()
+    assert evendb.shelve.open(file, "r")["c"] == [3]
+    shelf["b"][0] = 2
+    shelf.sync()
+    shelf["a"].append(4)
+    shelf["b"].append(threading.Lock())
+    shelf["c"].append(4)
+    with pytest.raises(TypeError, match="pickle"):
+        shelf.close()
+    with evendb.shelve.open(file, "w") as shelf:
+        assert dict(shelf) == {"a": [1, 4], "b": [2], "c": [3, 4]}
+
+
+def test_json_keeps_a_value_as_it_is_or_refuses_it(file):
+    with evendb.shelve.open(file, serializer="json") as shelf:
+        for value in ((1, 2), {1: "a", "1": "b"}, [{"a": [(), 1]}], {None: 1}, b"", {1}):
+            with pytest.raises(TypeError):
+                shelf["k"] = value
+        assert "k" not in shelf
+        shelf["k"] = value = {"a": [1, 2.0, None, True, "\u00e9", {}]}
+        assert repr(shelf["k"]) == repr(value)

@@ -1,7 +1,7 @@
 //! Three nodes in one process over a simulated network and simulated disks, in simulated time:
-//! partitions, messages that are late or lost, crashes and power cuts with restarts. Clients write,
-//! swap and read single keys; the history must be linearizable, no acknowledged write may be lost,
-//! and at the end all nodes have the same content.
+//! partitions, messages that are late or lost, full disks, crashes and power cuts with restarts.
+//! Clients write, swap and read single keys; the history must be linearizable, no acknowledged
+//! write may be lost, and at the end all nodes have the same content.
 //!
 //! A seed decides on faults, delays, clients and elections. `EVENDB_RAFT_SEEDS` sets the number of
 //! seeds (default 10), `EVENDB_RAFT_SEED` the first one, `EVENDB_HISTORY_OUT` a folder for the
@@ -18,9 +18,10 @@
 mod common;
 
 use common::linearizable::{Kind, NEVER, Op, check, keep};
-use common::{Rng, content_of, number_from_env, put, scramble};
-use evendb::vfs::{CrashMode, SimVfs};
-use evendb_raft::machine::{Answer, Command, Compare, Condition, KeyValue};
+use common::operations::{Keys, Recorder};
+use common::{Rng, content_of, number_from_env, scramble};
+use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
+use evendb_raft::machine::{Answer, Command, KeyValue};
 use evendb_raft::openraft09::{LogStore, SnapshotFile, open};
 use evendb_raft::store::Config;
 use openraft::error::{InstallSnapshotError, RPCError, RaftError, RemoteError, Unreachable};
@@ -36,13 +37,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const NODES: u64 = 3;
 const KEYS: u64 = 5;
 const CLIENTS: u64 = 4;
+const RECORDS: Keys = Keys {
+    keyspace: "keys",
+    value_bytes: 4,
+};
 /// The simulated time in which clients and faults are at work.
 const LIFE: Duration = Duration::from_secs(40);
 
@@ -157,6 +161,17 @@ fn forget_committed(vfs: &SimVfs) {
     log.close().expect("closes");
 }
 
+/// From now on nothing that needs room on the disk succeeds.
+fn full() -> Fault {
+    Fault {
+        at: 0,
+        on: FaultOn::Room,
+        kind: FaultKind::NoSpace,
+        sticky: true,
+        path_contains: None,
+    }
+}
+
 /// The network and the nodes on it.
 #[derive(Clone)]
 struct World {
@@ -164,9 +179,7 @@ struct World {
     /// From whom to whom nothing comes through.
     cuts: Arc<Mutex<BTreeSet<(u64, u64)>>>,
     rng: Arc<Mutex<Rng>>,
-    moments: Arc<AtomicU64>,
-    versions: Arc<AtomicU64>,
-    history: Arc<Mutex<Vec<Op>>>,
+    recorder: Arc<Recorder>,
     /// Faults, for the message of a failure and for the comparison of two runs.
     events: Arc<Mutex<Vec<String>>>,
 }
@@ -281,9 +294,7 @@ impl World {
             nodes: Arc::default(),
             cuts: Arc::default(),
             rng: Arc::new(Mutex::new(Rng(seed))),
-            moments: Arc::default(),
-            versions: Arc::default(),
-            history: Arc::default(),
+            recorder: Arc::default(),
             events: Arc::default(),
         }
     }
@@ -347,7 +358,18 @@ impl World {
         left
     }
 
-    /// Cuts, heals and crashes until the time is over; then everything is well again.
+    async fn restart(&self, id: u64, mode: CrashMode) {
+        let left = self.crash(id, mode).await;
+        if self.below(2) == 0 {
+            forget_committed(&left);
+        }
+        // Often it is back before the others have elected a new leader.
+        let longest = if self.below(2) == 0 { 250 } else { 3000 };
+        self.delay(1, longest).await;
+        self.start(id, left).await;
+    }
+
+    /// Cuts, heals, fills disks and crashes until the time is over; then everything is well again.
     async fn disturb(&self) {
         let end = tokio::time::Instant::now() + LIFE;
         while tokio::time::Instant::now() < end {
@@ -372,6 +394,13 @@ impl World {
                     self.say("healed".to_owned());
                     self.cuts.lock().expect("no panic").clear();
                 }
+                6 => {
+                    self.say(format!("{one} has a full disk"));
+                    self.node(one).expect("it runs").vfs.inject(full());
+                    self.delay(200, 3000).await;
+                    // Whether it stopped or not: there is room again.
+                    self.restart(one, CrashMode::Process).await;
+                }
                 _ => {
                     let mode = match self.below(4) {
                         0 => CrashMode::Process,
@@ -379,22 +408,11 @@ impl World {
                         _ => CrashMode::PowerLossRandom(self.below(1 << 40)),
                     };
                     self.say(format!("{one} crashes: {mode:?}"));
-                    let left = self.crash(one, mode).await;
-                    if self.below(2) == 0 {
-                        forget_committed(&left);
-                    }
-                    // Often it is back before the others have elected a new leader.
-                    let longest = if self.below(2) == 0 { 250 } else { 3000 };
-                    self.delay(1, longest).await;
-                    self.start(one, left).await;
+                    self.restart(one, mode).await;
                 }
             }
         }
         self.cuts.lock().expect("no panic").clear();
-    }
-
-    fn moment(&self) -> u64 {
-        self.moments.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The node that takes itself for the leader, or one of them.
@@ -415,57 +433,31 @@ impl World {
         let Some((_, node)) = self.leader() else {
             return self.delay(20, 80).await;
         };
-        let version = self.versions.fetch_add(1, Ordering::Relaxed) as u32 + 1;
-        let begin = self.moment();
+        let version = self.recorder.version();
+        let begin = self.recorder.moment();
         let patience = Duration::from_secs(3);
-        let kind = match drawn {
-            0..=3 => {
-                let read = tokio::time::timeout(patience, read(&node, key)).await;
-                read.ok().flatten().map(|found| {
-                    *seen = found;
-                    Kind::Read(found)
-                })
+        if drawn < 4 {
+            let read = tokio::time::timeout(patience, read(&node, key)).await;
+            if let Ok(Some(found)) = read {
+                *seen = found;
+                self.recorder.answered(key, begin, Kind::Read(found));
             }
-            4..=7 => {
-                let command = Command::Batch(vec![put("keys", &name(key), &version.to_le_bytes())]);
-                let written = tokio::time::timeout(patience, write(&node, command)).await;
-                match written.ok().flatten() {
-                    Some(_) => Some(Kind::Write(version)),
-                    None => return self.record(key, begin, NEVER, Kind::Write(version)),
-                }
-            }
-            _ => {
-                let swap = swap(key, *seen, version);
-                let written = tokio::time::timeout(patience, write(&node, swap)).await;
-                match written.ok().flatten() {
-                    Some(Answer::Done { held: true, .. }) => Some(Kind::Swap(*seen, version)),
-                    Some(Answer::Done {
-                        held: false,
-                        values,
-                    }) => {
-                        let found = version_of(values[0].as_deref());
-                        assert_ne!(found, *seen, "it was as it had to be");
-                        Some(Kind::Read(found))
-                    }
-                    Some(other) => panic!("{other:?}"),
-                    None => return self.record(key, begin, NEVER, Kind::Swap(*seen, version)),
-                }
-            }
-        };
-        if let Some(kind) = kind {
-            let end = self.moment();
-            self.record(key, begin, end, kind);
+            return;
         }
-    }
-
-    fn record(&self, key: u64, begin: u64, end: u64, kind: Kind) {
-        let op = Op {
-            key: key as u32,
-            begin,
-            end,
-            kind,
+        let (command, asked) = match drawn {
+            4..=7 => (RECORDS.write(key, version), Kind::Write(version)),
+            _ => {
+                let swap = RECORDS.swap(key, *seen, version);
+                (swap, Kind::Swap(*seen, version))
+            }
         };
-        self.history.lock().expect("no panic").push(op);
+        match tokio::time::timeout(patience, write(&node, command)).await {
+            Ok(Some(answer)) => {
+                let kind = RECORDS.outcome(&answer, asked);
+                self.recorder.answered(key, begin, kind);
+            }
+            _ => self.recorder.unanswered(key, begin, asked),
+        }
     }
 
     async fn client(self, end: tokio::time::Instant) {
@@ -489,10 +481,9 @@ impl World {
                 self.delay(20, 80).await;
                 continue;
             };
-            let begin = self.moment();
+            let begin = self.recorder.moment();
             if let Some(found) = read(&node, key).await {
-                let end = self.moment();
-                self.record(key, begin, end, Kind::Read(found));
+                self.recorder.answered(key, begin, Kind::Read(found));
                 left.remove(&key);
             } else {
                 self.delay(20, 80).await;
@@ -524,38 +515,11 @@ impl World {
     }
 }
 
-fn name(key: u64) -> Vec<u8> {
-    format!("key {key}").into_bytes()
-}
-
-fn version_of(value: Option<&[u8]>) -> u32 {
-    value.map_or(0, |bytes| {
-        u32::from_le_bytes(bytes.try_into().expect("four bytes"))
-    })
-}
-
-fn swap(key: u64, seen: u32, version: u32) -> Command {
-    let compare = match seen {
-        0 => Compare::Absent,
-        seen => Compare::Equals(seen.to_le_bytes().to_vec()),
-    };
-    let condition = Condition {
-        keyspace: "keys".to_owned(),
-        key: name(key),
-        compare,
-    };
-    Command::Transaction {
-        conditions: vec![condition],
-        then: vec![put("keys", &name(key), &version.to_le_bytes())],
-        otherwise: Vec::new(),
-        reads: vec![("keys".to_owned(), name(key))],
-    }
-}
-
 async fn read(node: &Node, key: u64) -> Option<u32> {
     node.raft.ensure_linearizable().await.ok()?;
-    let found = node.log.store().state.get("keys", &name(key)).await.ok()?;
-    Some(version_of(found.as_deref()))
+    let state = &node.log.store().state;
+    let found = state.get(RECORDS.keyspace, &RECORDS.name(key)).await;
+    Some(RECORDS.version(found.ok()?.as_deref()))
 }
 
 async fn write(node: &Node, command: Command) -> Option<Answer> {
@@ -600,7 +564,7 @@ async fn live(seed: u64) -> Run {
     for node in nodes.values() {
         node.raft.shutdown().await.expect("ends");
     }
-    let history = std::mem::take(&mut *world.history.lock().expect("no panic"));
+    let history = world.recorder.take();
     let events = std::mem::take(&mut *world.events.lock().expect("no panic"));
     Run {
         history,
@@ -622,22 +586,25 @@ fn run(seed: u64) -> Run {
 fn histories_are_linearizable_and_nodes_agree() {
     let seed = number_from_env("EVENDB_RAFT_SEED", 1);
     let seeds = number_from_env("EVENDB_RAFT_SEEDS", 10);
-    let (mut answers, mut snapshots, mut crashes) = (0, 0, 0);
+    let (mut answers, mut snapshots, mut crashes, mut full) = (0, 0, 0, 0);
     for seed in seed..seed + seeds {
         let run = run(seed);
         keep(&format!("raft-{seed}"), KEYS as u32, &run.history);
         check(&run.history).unwrap_or_else(|what| panic!("seed {seed}: {what}: {:?}", run.events));
         answers += run.history.iter().filter(|op| op.end != NEVER).count() as u64;
         snapshots += u64::from(run.snapshots > 0);
-        crashes += run
-            .events
-            .iter()
-            .filter(|event| event.contains("crashes"))
-            .count() as u64;
+        let events =
+            |what: &'static str| run.events.iter().filter(move |event| event.contains(what));
+        crashes += events("crashes").count() as u64;
+        full += events("full disk").count() as u64;
     }
-    println!("{seeds} seeds: {answers} answers, {crashes} crashes, {snapshots} with snapshots");
+    println!(
+        "{seeds} seeds: {answers} answers, {crashes} crashes, {full} full disks, {snapshots} with \
+         snapshots"
+    );
     // Faults leave enough time in which something happens.
-    assert!(answers > 150 * seeds && crashes > 2 * seeds && 2 * snapshots > seeds);
+    assert!(answers > 150 * seeds && crashes > 2 * seeds && 2 * full > seeds);
+    assert!(2 * snapshots > seeds);
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Content, Rng, command, content_of, number_from_env, run, scramble};
+use common::{Content, Rng, command, content_of, number_from_env, run, scramble, wait};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{Advanced, Options, Result};
 use evendb_raft::log::{Appended, Mark};
@@ -19,18 +19,12 @@ use evendb_raft::snapshot::Writer;
 use evendb_raft::state::Applied;
 use evendb_raft::store::{Config, Store};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 const STEPS: u64 = 60;
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("is built").block_on(future)
-}
 
 fn tiny(options: Options) -> Options {
     options

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Content, content_of, put, scramble};
+use common::{Content, content_of, put, scramble, wait};
 use evendb::vfs::{CrashMode, File, SimVfs, Vfs};
 use evendb::{Advanced, ErrorKind, Options};
 use evendb_raft::Result;
@@ -14,7 +14,6 @@ use evendb_raft::state::Applied;
 use evendb_raft::store::{Config, Store};
 use openraft::storage::RaftStateMachine;
 use openraft::{RaftSnapshotBuilder, entry::FromAppData};
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
@@ -23,11 +22,6 @@ openraft::declare_raft_types!(
     /// The ready state machine's types.
     pub Types: D = Command, R = Answer, SnapshotData = SnapshotFile
 );
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("is built").block_on(future)
-}
 
 fn tiny(options: Options) -> Options {
     options

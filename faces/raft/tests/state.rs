@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Content, command, content_of, run};
+use common::{Content, command, content_of, run, wait};
 use evendb::{ErrorKind, KeyspaceOptions};
 use evendb_raft::log::Mark;
 use evendb_raft::machine::{Answer, Command, Compare, Condition};
@@ -14,19 +14,11 @@ use evendb_raft::state::changes::Changes;
 use evendb_raft::state::effects::Write;
 use evendb_raft::store::{Config, Store};
 use evendb_raft::{Result, machine};
-use std::future::Future;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
-    runtime.expect("is built").block_on(future)
-}
 
 fn config() -> Config {
     let small = |options: evendb::Options| options.memory_budget(8 << 20);

@@ -1,6 +1,6 @@
 //! Models of loads, and analyses from which models are made.
 
-use evendb_model::Model;
+use evendb_model::Workload;
 use evendb_model::from_analysis::{self, Known};
 use evendb_report::Document;
 
@@ -18,8 +18,8 @@ pub(crate) fn models(data: &[u8]) {
         return;
     };
     if form & 1 == MODEL {
-        if let Ok(model) = Model::from_toml(text) {
-            check(&model);
+        if let Ok(workload) = Workload::from_toml(text) {
+            check(&workload);
         }
         return;
     }
@@ -27,29 +27,40 @@ pub(crate) fn models(data: &[u8]) {
         return;
     };
     if let Ok(made) = from_analysis::make(&document, &Known::default()) {
-        check(&made.model);
+        check(&made.model.clone().into());
+        made.to_toml().expect("what was made is a model");
+    }
+    if let Ok(made) = from_analysis::make_workload(&document, &Known::default()) {
+        check(&made.workload);
         made.to_toml().expect("what was made is a model");
     }
 }
 
-fn check(model: &Model) {
-    let text = model.to_toml().expect("it was read or made");
-    let again = Model::from_toml(&text).expect("it was written");
+fn check(workload: &Workload) {
+    let text = workload.to_toml().expect("it was read or made");
+    let again = Workload::from_toml(&text).expect("it was written");
     assert_eq!(
         again.to_toml().as_ref(),
         Ok(&text),
         "a model that was written again"
     );
-    let sizes = [&model.keys, &model.values.sizes, &model.values.loaded];
-    for sizes in sizes.into_iter().chain(&model.scans) {
-        for unit in [0.0, 1e-9, 0.5, 1.0 - 1e-9] {
-            let size = sizes.quantile(unit);
-            assert!(
-                (sizes.least..=sizes.most).contains(&size),
-                "{sizes:?}: {size}"
-            );
+    for keyspace in &workload.keyspaces {
+        let model = &keyspace.load;
+        let sizes = [&model.keys, &model.values.sizes, &model.values.loaded];
+        for sizes in sizes.into_iter().chain(&model.scans) {
+            for unit in [0.0, 1e-9, 0.5, 1.0 - 1e-9] {
+                let size = sizes.quantile(unit);
+                assert!(
+                    (sizes.least..=sizes.most).contains(&size),
+                    "{sizes:?}: {size}"
+                );
+            }
         }
     }
-    let small = model.scaled(1e-6);
-    assert!(small.pairs > 0 && small.operations > 0);
+    let small = workload.scaled(1e-6);
+    let pairs = small
+        .keyspaces
+        .iter()
+        .all(|keyspace| keyspace.load.pairs > 0);
+    assert!(pairs && small.operations > 0);
 }

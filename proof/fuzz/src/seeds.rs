@@ -399,7 +399,7 @@ fn small_file_seeds() -> Vec<Vec<u8>> {
 
 /// The presets as they are written, and an analysis with the figures for a model.
 fn model_seeds() -> Vec<Vec<u8>> {
-    let presets = presets::names().filter_map(|name| presets::named(name)?.to_toml().ok());
+    let presets = presets::names().filter_map(|name| presets::workload(name)?.to_toml().ok());
     let mut seeds: Vec<Vec<u8>> = presets
         .map(|text| [&[models::MODEL], text.as_bytes()].concat())
         .collect();

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::disk::{CutCounts, Keep};
 use crate::draw::Draw;
 use crate::filesystem::FileSystem;
-use crate::server::Server;
+use crate::server::{Flushes, Server};
 use crate::shutdown::shut_down;
 use crate::system::Mounted;
 use clap::ValueEnum;
@@ -153,6 +153,15 @@ impl Device {
             }
             None => shut_down(&self.point).map(|()| Cut::Shutdown),
         }
+    }
+
+    /// From now on, its disk flushes so.
+    ///
+    /// # Errors
+    /// If there is no disk of ours below ([`Way::Shutdown`]), or it has ended.
+    pub fn set_flushes(&mut self, flushes: Flushes) -> Result<()> {
+        let server = self.server.as_mut().ok_or("the disk is not ours")?;
+        server.set_flushes(flushes)
     }
 
     /// Unmounts it. Nobody may have a file open there. Then the disk below has the bytes that the

@@ -10,9 +10,9 @@
 //! process of its own, so that a writer that hangs in the file system never holds up the disk below
 //! it.
 //!
-//! Orders come as lines on standard input, `cut KEEP SEED WRITES` and `restart`; each is answered
-//! by a line. The end of the input, for example when the campaign dies, ends the process, and with
-//! it the mount.
+//! Orders come as lines on standard input, `cut KEEP SEED WRITES`, `restart` and `flushes MICROS
+//! HONEST`; each is answered by a line. The end of the input, for example when the campaign dies,
+//! ends the process, and with it the mount.
 
 use crate::Result;
 use crate::disk::{CutCounts, Disk, Keep};
@@ -33,21 +33,42 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 const NAME: &str = "image";
 const FILE: INodeNo = INodeNo(2);
 const FOREVER: Duration = Duration::from_secs(3600);
-/// The time of a flush on a disk of today. Without it there would hardly be unflushed writes when a
-/// cut comes.
-const FLUSH_TAKES: Duration = Duration::from_millis(1);
 /// How long a cut waits for the write with which it should come.
 const WRITES_COME: Duration = Duration::from_millis(50);
 /// A flag of `fallocate`: the block layer uses these for zeros and for holes.
 const ZERO_RANGE: i32 = 0x10;
 const PUNCH_HOLE: i32 = 0x02;
 
+/// What the disk does with flushes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flushes {
+    /// The time that each takes.
+    pub takes: Duration,
+    /// Whether they make anything durable. A disk that lies must be found out.
+    pub are_honest: bool,
+}
+
+impl Default for Flushes {
+    /// Those of a disk of today. If they took no time there would hardly be unflushed writes when a
+    /// cut comes.
+    fn default() -> Flushes {
+        Flushes {
+            takes: Duration::from_millis(1),
+            are_honest: true,
+        }
+    }
+}
+
 /// The file system with the one file.
-struct Served(Arc<Mutex<Disk>>);
+#[derive(Clone)]
+struct Served {
+    disk: Arc<Mutex<Disk>>,
+    flushes: Arc<Mutex<Flushes>>,
+}
 
 impl Served {
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock()
+        self.disk.lock()
     }
 
     fn attr(&self, ino: INodeNo) -> FileAttr {
@@ -141,8 +162,11 @@ impl Filesystem for Served {
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         // A cut may come in the meantime, and finds all the writes that this would have covered.
-        std::thread::sleep(FLUSH_TAKES);
-        self.disk().flush();
+        let flushes = *self.flushes.lock();
+        std::thread::sleep(flushes.takes);
+        if flushes.are_honest {
+            self.disk().flush();
+        }
         reply.ok();
     }
 
@@ -173,15 +197,26 @@ impl Filesystem for Served {
 /// If the image cannot be read or the file system cannot be mounted.
 pub fn serve(image: &Path, mountpoint: &Path) -> Result<()> {
     let bytes = std::fs::read(image).map_err(|error| format!("reading {image:?}: {error}"))?;
-    let disk = Arc::new(Mutex::new(Disk::new(bytes)));
+    let served = Served {
+        disk: Arc::new(Mutex::new(Disk::new(bytes))),
+        flushes: Arc::default(),
+    };
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("power-cut".to_owned())];
-    let session = fuser::spawn_mount(Served(disk.clone()), mountpoint, &config);
+    let session = fuser::spawn_mount(served.clone(), mountpoint, &config);
     let session = session.map_err(|error| format!("mounting the served disk: {error}"))?;
     let say = |line: &str| writeln!(std::io::stdout(), "{line}").map_err(|error| error.to_string());
     say("serving")?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;
+        say(&served.obey(&line)?)?;
+    }
+    session.umount_and_join().map_err(|error| error.to_string())
+}
+
+impl Served {
+    /// Carries out an order, and returns the answer.
+    fn obey(&self, line: &str) -> Result<String> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["cut", keep, seed, writes] => {
@@ -189,20 +224,29 @@ pub fn serve(image: &Path, mountpoint: &Path) -> Result<()> {
                 let keep = Keep::ALL.into_iter().find(|own| format!("{own:?}") == keep);
                 let keep = keep.ok_or("a bad choice")?;
                 let writes = writes.parse().map_err(|_| "a bad number")?;
-                let counts = cut(&disk, keep, Draw::new(seed), writes);
-                say(&format!(
-                    "{} {} {}",
-                    counts.unflushed, counts.kept, counts.torn
-                ))?;
+                let counts = cut(&self.disk, keep, Draw::new(seed), writes);
+                let CutCounts {
+                    unflushed,
+                    kept,
+                    torn,
+                } = counts;
+                Ok(format!("{unflushed} {kept} {torn}"))
             }
             ["restart"] => {
-                disk.lock().restart();
-                say("restarted")?;
+                self.disk().restart();
+                Ok("restarted".to_owned())
             }
-            _ => return Err(format!("an order that is none: {line}")),
+            ["flushes", micros, honest] => {
+                let takes = micros.parse().map_err(|_| "a bad time")?;
+                *self.flushes.lock() = Flushes {
+                    takes: Duration::from_micros(takes),
+                    are_honest: honest.parse().map_err(|_| "neither true nor false")?,
+                };
+                Ok("set".to_owned())
+            }
+            _ => Err(format!("an order that is none: {line}")),
         }
     }
-    session.umount_and_join().map_err(|error| error.to_string())
 }
 
 /// Cuts after this number of further writes. If they do not come, it cuts after a while.
@@ -291,6 +335,16 @@ impl Server {
             }),
             _ => Err(format!("the disk says {answer:?} of a cut")),
         }
+    }
+
+    /// From now on, the disk flushes so.
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn set_flushes(&mut self, flushes: Flushes) -> Result<()> {
+        let Flushes { takes, are_honest } = flushes;
+        let order = format!("flushes {} {are_honest}", takes.as_micros());
+        self.order(&order).map(drop)
     }
 
     /// See [`Disk::restart`].

@@ -18,5 +18,6 @@ mod asynchronous {
     pub mod files;
     pub mod gets;
     pub mod ranges;
+    pub mod slow_files;
     pub mod tokio_runtime;
 }

@@ -30,7 +30,7 @@ fn a_batch_is_read_back_measured_and_cleared() {
     ];
     assert_eq!(writes, expected);
     assert_eq!(batch.counted_bytes(), 4 * 65 + 1 + 6);
-    assert_eq!(batch.counted_bytes_max(), 1 << 18);
+    assert_eq!(batch.counted_bytes_max(), 1 << 26);
     // The reason for the failure is cleared too.
     batch.put(own, vec![0; 70_000], "");
     batch.clear();
@@ -49,8 +49,15 @@ fn a_batch_is_read_back_measured_and_cleared() {
     // A batch of exactly the reported limit fits, and a batch that is a byte larger does not.
     for over in [0, 1] {
         let mut batch = db.batch();
-        batch.put(own, "a", vec![0; 100_000]);
-        let left = batch.counted_bytes_max() - batch.counted_bytes() - 65;
+        let mut number = 0;
+        let left = loop {
+            let left = batch.counted_bytes_max() - batch.counted_bytes();
+            if left <= 200_000 {
+                break left - 65;
+            }
+            batch.put(own, format!("a{number}"), vec![0; 100_000]);
+            number += 1;
+        };
         batch.put(own, "b", vec![0; left as usize + over]);
         let outcome = batch.commit().map_err(|error| error.kind());
         match over {

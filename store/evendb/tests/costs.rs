@@ -183,6 +183,9 @@ fn merges_that_are_taken_back_one_by_one_leave_the_others_as_they_were() {
     }
 }
 
+/// A value with its key may have a quarter of the memory budget, which is 1 MiB in these tests.
+const VALUE_BYTES_MAX: usize = 256 << 10;
+
 /// A value that operands have made too long is refused, like a put of such a value.
 #[test]
 fn a_batch_or_transaction_whose_merges_make_a_value_too_long_is_refused() {
@@ -191,7 +194,7 @@ fn a_batch_or_transaction_whose_merges_make_a_value_too_long_is_refused() {
         .unwrap();
     let options = KeyspaceOptions::new().merge_operator(evendb::Merges::Append);
     let keyspace = db.keyspace_with("merged", &options).unwrap();
-    let most = db.batch().counted_bytes_max() as usize;
+    let most = VALUE_BYTES_MAX;
     let (put, operand) = (vec![1; most / 2], vec![2; most / 3]);
     for over_put in [false, true] {
         let mut batch = db.batch();
@@ -238,7 +241,7 @@ fn operands_that_become_too_long_at_the_commit_are_refused_there() {
         .unwrap();
     let options = KeyspaceOptions::new().merge_operator(Doubling);
     let keyspace = db.keyspace_with("merged", &options).unwrap();
-    let put = vec![1; db.batch().counted_bytes_max() as usize / 3];
+    let put = vec![1; VALUE_BYTES_MAX / 3];
     let mut transaction = db.transaction().unwrap();
     transaction.put(&keyspace, "k", &put).unwrap();
     transaction.merge(&keyspace, "k", "").unwrap();

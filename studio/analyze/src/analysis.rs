@@ -1,13 +1,14 @@
 //! The whole analysis: the tables, the figures, and the facts about the source.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::figures::{self, Context};
 use crate::operations::{self, Summary};
 use crate::places::Cut;
 use crate::session::{Budget, Session};
-use crate::stored::{STORED, Stored};
+use crate::stored::{self, STORED, Stored};
 use crate::summary;
 use crate::tables;
+use evendb_model::families;
 use evendb_report::Document;
 use evendb_trace::formats::{Format, Imported};
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ pub struct Options {
     pub trace: PathBuf,
     /// Its format; found by its first bytes, if it is not given.
     pub format: Option<Format>,
-    /// All keys of the store, if they are known.
-    pub stored: Option<Stored>,
+    /// Lists of all keys of the store; empty if they are not known.
+    pub stored: Vec<Stored>,
     /// An empty folder for the tables, and for rows that do not fit in memory.
     pub folder: PathBuf,
     /// The memory and the threads that may be used.
@@ -61,10 +62,9 @@ pub async fn analyze_by(
     options: &Options,
     progress: &mut (dyn FnMut(Step<'_>) + Send),
 ) -> Result<Document> {
-    let stored = match &options.stored {
-        Some(stored) => Some((stored, stored.open()?)),
-        None => None,
-    };
+    let lists = options.stored.iter();
+    let lists: Result<Vec<_>> = lists.map(|stored| Ok((stored, stored.open()?))).collect();
+    let lists = lists?;
     let table = session.table_file("operations");
     let summary = operations::write(&options.trace, options.format, &table, &mut |bytes| {
         progress(Step::Reading(bytes));
@@ -72,9 +72,9 @@ pub async fn analyze_by(
     session.fit_keys(summary.key_bytes / summary.operations.max(1));
     session.open_table("operations").await?;
     progress(Step::Keys);
-    let has_stored = stored.is_some();
-    if let Some((stored, list)) = stored {
-        stored.write(list, &summary, &session.table_file(STORED))?;
+    let has_stored = !lists.is_empty();
+    if has_stored {
+        stored::write(lists, &summary, &session.table_file(STORED))?;
         session.open_table(STORED).await?;
     }
     session
@@ -95,6 +95,7 @@ pub async fn analyze_by(
         let found = session.persist(async || find(&context).await).await?;
         document.figures.extend(found);
     }
+    families::add_to(&mut document).map_err(|error| Error::Source(error.to_string()))?;
     document.summary = summary::of(&document);
     Ok(document)
 }

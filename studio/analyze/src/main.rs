@@ -6,7 +6,7 @@ mod roles;
 use clap::builder::Styles;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use evendb_analyze::{Budget, Cut, Error, LOST, Options, Step, Stored, analyze};
-use evendb_model::{presets, study};
+use evendb_model::study;
 use evendb_report::Document;
 use evendb_report::printed::{Printed, hidden_words, printable, without_hidden};
 use evendb_trace::formats::Format;
@@ -44,13 +44,15 @@ struct Arguments {
     #[arg(long)]
     from_format: Option<Format>,
     /// All keys of the store, in hexadecimal digits, one a line: the output of `evendb scan DB
-    /// --keys-only --output hex`. Then the key space is that of the store, and not only the keys
-    /// that the trace names
+    /// --keys-only --output hex`. A line may have the keyspace and a tab before the key. May be
+    /// given several times. Then the key space is that of the store, and not only the keys that
+    /// the trace names
     #[arg(long, value_name = "FILE")]
-    keys: Option<PathBuf>,
-    /// The keyspace whose keys --keys lists; needed if the trace has several
+    keys: Vec<PathBuf>,
+    /// The keyspace whose keys --keys lists, one for each list; needed if the trace has several,
+    /// and lines do not name them
     #[arg(long, value_name = "KEYSPACE", requires = "keys")]
-    keys_of: Option<String>,
+    keys_of: Vec<String>,
     /// Put values beside the figures that the study of RocksDB's loads prints for the load behind
     /// this preset (zippydb, zippydb-kinds, udb-assoc, up2x)
     #[arg(long, value_name = "PRESET", value_parser = preset)]
@@ -82,12 +84,12 @@ struct Arguments {
     scheduler: Option<String>,
 }
 
-/// The name of a preset.
+/// The name of a preset behind which the study has values.
 fn preset(name: &str) -> Result<String, String> {
-    match presets::names().any(|known| known == name) {
+    match study::presets().any(|known| known == name) {
         true => Ok(name.to_owned()),
         false => {
-            let known: Vec<_> = presets::names().collect();
+            let known: Vec<_> = study::presets().collect();
             Err(format!("there are {}", known.join(", ")))
         }
     }
@@ -167,6 +169,7 @@ fn begin(arguments: Arguments) -> Result<ExitCode, Error> {
 
 /// Analyzes a trace, and writes what was found into a new folder.
 fn run(trace: &Path, arguments: &Arguments) -> Result<ExitCode, Error> {
+    arguments.check()?;
     let length = fs::metadata(trace)
         .map_err(|error| io(trace, "cannot read", &error))?
         .len();
@@ -233,15 +236,34 @@ fn made_folder(trace: &Path, arguments: &Arguments) -> Result<PathBuf, Error> {
 }
 
 impl Arguments {
+    /// Refuses lists if only some of them have a keyspace.
+    fn check(&self) -> Result<(), Error> {
+        let (lists, of) = (self.keys.len(), self.keys_of.len());
+        match of == 0 || of == lists {
+            true => Ok(()),
+            false => Err(Error::Argument(format!(
+                "there are {lists} lists of keys and {of} names of keyspaces: either each list has one, or no list"
+            ))),
+        }
+    }
+
+    /// The lists of keys. Each has the name of its keyspace, or none has.
+    fn lists(&self) -> Vec<Stored> {
+        let lists = self.keys.iter().enumerate();
+        lists
+            .map(|(number, file)| Stored {
+                file: file.clone(),
+                keyspace: self.keys_of.get(number).cloned(),
+            })
+            .collect()
+    }
+
     /// What is analyzed, with tables in `folder` meanwhile.
     fn options(&self, trace: &Path, folder: &Path) -> Options {
         Options {
             trace: trace.to_path_buf(),
             format: self.from_format,
-            stored: self.keys.clone().map(|file| Stored {
-                file,
-                keyspace: self.keys_of.clone(),
-            }),
+            stored: self.lists(),
             folder: folder.to_path_buf(),
             budget: Budget {
                 memory_bytes: self.memory_mib << 20,

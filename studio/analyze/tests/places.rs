@@ -67,7 +67,10 @@ fn analysis_of(operations: &[Operation], stored: &[Vec<u8>], cut: Cut) -> Docume
     let options = Options {
         trace,
         format: None,
-        stored: Some(listed).filter(|_| !stored.is_empty()),
+        stored: Some(listed)
+            .filter(|_| !stored.is_empty())
+            .into_iter()
+            .collect(),
         folder: tables,
         budget: Budget {
             memory_bytes: 512 << 20,

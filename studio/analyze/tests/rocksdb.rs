@@ -137,7 +137,7 @@ fn rocksdbs_own_analyzer_counts_the_same() {
     let options = Options {
         trace,
         format: None,
-        stored: None,
+        stored: Vec::new(),
         folder: tables,
         budget: Budget {
             memory_bytes: Budget::MEMORY_BYTES_MIN,

@@ -18,8 +18,9 @@
 //! * What it is asked: [`workloads`]. How: [`driving`]. Whom: [`stores`], with the trait and what
 //!   opens a store by its name.
 //! * What was measured: [`results`]. What people and files get of it: [`output`].
-//! * Questions, each a command: [`experiments`]; [`replay`] of a trace, [`advise`], [`calibrate`]
-//!   for the machine alone.
+//! * Questions, each a command: [`experiments`]; [`replay`] of a trace, [`advise`], [`drift`] of
+//!   one trace from another, [`calibrate`] for the machine alone.
+//! * Models in the words of other benchmarks: [`interchange`].
 //!
 //! Modules of a folder are named without it, here and elsewhere: `evendb_lab::mix`.
 
@@ -28,8 +29,10 @@ pub mod output;
 
 pub mod advise;
 pub mod calibrate;
+pub mod drift;
 pub mod driving;
 pub mod experiments;
+pub mod interchange;
 pub mod replay;
 pub mod results;
 pub mod stores;

@@ -9,10 +9,13 @@
 //!                                                                                +--> benchmark
 //!                                                                                     (lab)
 //! ```
-//! Fits take plain slices and give plain structs; only `from_analysis` knows figures. Nothing here
-//! knows a trace, a store or a source of random numbers: [`sizes::Sizes::quantile`] and
-//! [`access::Accesses::rank`] take a number between 0 and 1 from outside. So the analysis, which is
-//! a crate outside the default build, and the benchmark use the same code without each other.
+//! A [`Model`] is the load of one keyspace; a [`Workload`] has one of several, and the whole.
+//!
+//! Fits take plain slices and give plain structs; only `from_analysis` and `families` know figures.
+//! Nothing here knows a trace, a store or a source of random numbers: [`sizes::Sizes::quantile`]
+//! and [`access::Accesses::rank`] take a number between 0 and 1 from outside. So the analysis,
+//! which is a crate outside the default build, and the benchmark use the same code without each
+//! other.
 //!
 //! Degenerate input (nothing, one point, all alike, not a number) is a [`FitError`]; no input
 //! causes a panic. All types are plain data, which threads may share.
@@ -23,6 +26,7 @@ pub mod counts;
 pub mod curve;
 pub mod curve_fit;
 mod error;
+pub mod families;
 pub mod file;
 pub mod from_analysis;
 mod least_squares;
@@ -33,7 +37,9 @@ pub mod size_fit;
 pub mod sizes;
 mod starts;
 pub mod study;
+pub mod workload;
 
 pub use error::FitError;
 pub use file::ModelError;
 pub use model::Model;
+pub use workload::Workload;

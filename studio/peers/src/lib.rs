@@ -12,6 +12,8 @@
 //! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned |
 //! | `wiredtiger` | WiredTiger | `wiredtiger::WiredTigerStore`: tuned |
 //!
+//! [`redb_comparison`] is no store of the lab: it is EvenDB as redb's own program asks for a store.
+//!
 //! Tuned means: for the memory. Experiments ask for a level of durability; the head of each adapter
 //! says what that is for its store. Nothing is compressed.
 
@@ -26,6 +28,7 @@ mod loaded;
 pub mod lsm;
 pub mod openers;
 pub mod redb;
+pub mod redb_comparison;
 mod rest;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;

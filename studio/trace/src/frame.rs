@@ -34,6 +34,19 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 32;
 pub(crate) const MARKER: [u8; 4] = [0xe7, b'E', b'v', 0xf5];
 const NAME_BYTES_MAX: usize = 4096;
 
+/// How far the times of a trace can be believed. The numbers are bits of the header's flags.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[non_exhaustive]
+pub enum Times {
+    /// As they were taken, in nanoseconds.
+    #[default]
+    Exact,
+    /// Whole seconds: the operations of a second were spread evenly over it.
+    Seconds,
+    /// The source has none. The operations lie one behind the other, in their order.
+    Order,
+}
+
 /// The description of a trace at its beginning.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Header {
@@ -47,6 +60,8 @@ pub struct Header {
     pub has_values: bool,
     /// Ends of ranges are lost: a range without an end here may have had one.
     pub without_ends: bool,
+    /// How far times can be believed.
+    pub times: Times,
     /// Its origin, for people.
     pub source: String,
     /// Names of keyspaces by number, as far as they are known at the beginning.
@@ -93,6 +108,24 @@ fn checksum(head: &[u8], body: &[u8]) -> u64 {
     hasher.digest()
 }
 
+impl Times {
+    fn flags(self) -> u64 {
+        match self {
+            Times::Exact => 0,
+            Times::Seconds => 8,
+            Times::Order => 16,
+        }
+    }
+
+    fn of_flags(flags: u64) -> Times {
+        match (flags & 16 != 0, flags & 8 != 0) {
+            (true, _) => Times::Order,
+            (false, true) => Times::Seconds,
+            (false, false) => Times::Exact,
+        }
+    }
+}
+
 impl Header {
     /// Its bytes.
     ///
@@ -104,7 +137,8 @@ impl Header {
         put_varint(&mut body, self.wall_clock_millis);
         let flags = u64::from(self.has_hashes)
             | u64::from(self.has_values) << 1
-            | u64::from(self.without_ends) << 2;
+            | u64::from(self.without_ends) << 2
+            | self.times.flags();
         put_varint(&mut body, flags);
         put_bytes(&mut body, self.source.as_bytes());
         put_names(&mut body, &self.keyspaces);
@@ -161,6 +195,7 @@ impl Header {
             has_hashes: flags & 1 != 0,
             has_values: flags & 2 != 0,
             without_ends: flags & 4 != 0,
+            times: Times::of_flags(flags),
             source,
             keyspaces: names.by_number,
         })

@@ -12,6 +12,8 @@
 
 mod clock;
 mod codec;
+mod compressible;
+mod cut;
 mod encode;
 mod error;
 pub mod formats;
@@ -20,6 +22,8 @@ pub mod hidden;
 mod in_order;
 mod key_lines;
 mod lines;
+mod mended;
+mod merged;
 mod operation;
 #[cfg(feature = "packed")]
 pub mod packed;
@@ -28,10 +32,14 @@ mod recorder;
 mod sampler;
 mod writer;
 
+pub use compressible::Compressible;
+pub use cut::{Cut, Window};
 pub use error::{Error, ErrorKind, Result};
-pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX, NAMES_BYTES_MAX};
+pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX, NAMES_BYTES_MAX, Times};
 pub use in_order::InOrder;
-pub use key_lines::KeyLines;
+pub use key_lines::{KeyLines, ListedKeys};
+pub use mended::MendedTimes;
+pub use merged::Merged;
 pub use operation::{Call, Failure, KEY_BYTES_MAX, Kind, Operation, Outcome, VALUE_BYTES_MAX};
 pub use reader::{Losses, Reader, keyspaces_of};
 pub use recorder::{Began, Recorder, RecorderHandle, RecorderOptions, Summary};

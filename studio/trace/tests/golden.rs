@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use evendb_trace::{Failure, Header, Kind, Operation, Outcome, Reader, Writer};
+use evendb_trace::{Failure, Header, Kind, Operation, Outcome, Reader, Times, Writer};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -55,6 +55,7 @@ fn trace() -> Vec<u8> {
         has_hashes: true,
         has_values: true,
         without_ends: false,
+        times: Times::Exact,
         source: "golden".to_owned(),
         keyspaces: [(0, "default".to_owned())].into(),
     };

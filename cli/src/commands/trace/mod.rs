@@ -3,7 +3,12 @@
 //! The code here holds one operation at a time, except for keys that are hidden in order
 //! ([`convert`]).
 
+mod compare;
 mod convert;
+mod hiding;
+mod part;
+mod target;
+mod told;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -13,8 +18,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
-use evendb_lab::readable::{bytes, grouped};
-use evendb_trace::{Kind, Losses, Operation, Outcome, Reader, formats, packed};
+use evendb_lab::readable::{bytes, grouped, rfc_3339};
+use evendb_trace::{
+    Compressible, Kind, Losses, Operation, Outcome, Reader, Times, formats, packed,
+};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Success};
@@ -47,7 +54,23 @@ enum Command {
         #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
         limit: u64,
     },
-    /// Reads one format and writes another, or hides keys
+    /// How one trace differs from another: kinds, keyspaces, rates, sizes, hot keys, misses
+    ///
+    /// Each part of the load has a distance from 0 (alike) to 1 (nothing in common); the first line
+    /// names the parts that differ by 0.05 or more. Before and after a release, shard against
+    /// shard. Two parts of one trace (convert --from, --until) show how large chance is.
+    Compare {
+        #[command(flatten)]
+        compare: compare::CompareArguments,
+    },
+    /// Reads one format and writes another; takes a part; makes one trace of several; hides keys
+    #[command(after_help = "Examples:
+  evendb trace convert query.trace app.trace
+  evendb trace convert app.trace noon.trace --from 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z
+  evendb trace convert app.trace users.trace --keyspace users --kind get,put --prefix user:
+  evendb trace convert shard-1.trace shard-2.trace all.trace
+  evendb trace convert app.trace query.trace --to-format rocksdb
+  evendb trace convert joined.csv app.trace --gaps-max 60s")]
     Convert {
         #[command(flatten)]
         convert: convert::ConvertArguments,
@@ -59,6 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     match &arguments.command {
         Command::Info { file, json } => info(file, *json),
         Command::Print { file, limit } => print(file, *limit),
+        Command::Compare { compare } => compare::run(compare),
         Command::Convert { convert } => convert::run(convert),
     }
 }
@@ -71,7 +95,45 @@ fn open(path: &Path) -> Result<BufReader<File>, Failure> {
 }
 
 fn reader(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
-    formats::open_own(open(path)?).map_err(|error| failed(path, &error))
+    formats::open_own(open(path)?).map_err(|error| match failed(path, &error) {
+        Failure::Message(message) => Failure::Message(with_names(&message, path)),
+        other => other,
+    })
+}
+
+/// A message about the command that converts a file, with the names of this file and of the result.
+fn with_names(message: &str, path: &Path) -> String {
+    let to = path.with_extension("trace");
+    let to = if to == path {
+        path.with_extension("evendb.trace")
+    } else {
+        to
+    };
+    let quoted = |path: &Path| {
+        let text = path.display().to_string();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
+        match !text.is_empty() && text.bytes().all(is_plain) {
+            true => text,
+            false => format!("'{}'", text.replace('\'', "'\\''")),
+        }
+    };
+    let command = format!("trace convert {} {}`", quoted(path), quoted(&to));
+    message.replace("trace convert FROM TO`", &command)
+}
+
+/// How far the values of a trace compress.
+pub(super) fn compressible(path: &Path) -> Result<Compressible, Failure> {
+    let mut reader = reader(path)?;
+    let mut compressible = Compressible::default();
+    while let Some(operation) = reader.next().map_err(|error| failed(path, &error))? {
+        if let Some(value) = &operation.value {
+            compressible.add(value);
+        }
+        if compressible.bytes() >= Compressible::BYTES_MAX {
+            break;
+        }
+    }
+    Ok(compressible)
 }
 
 fn failed(path: &Path, error: &evendb_trace::Error) -> Failure {
@@ -155,6 +217,7 @@ struct WholeTrace {
     counts: BTreeMap<(u32, Kind), Counts>,
     /// When the last operation began: the duration, if the trace has no end.
     last_nanos: u64,
+    compressible: Compressible,
 }
 
 impl WholeTrace {
@@ -164,6 +227,7 @@ impl WholeTrace {
             operations: 0,
             counts: BTreeMap::new(),
             last_nanos: 0,
+            compressible: Compressible::default(),
         };
         let failed = |error: evendb_trace::Error| failed(path, &error);
         while let Some(operation) = read.reader.next().map_err(failed)? {
@@ -171,6 +235,9 @@ impl WholeTrace {
             read.last_nanos = read.last_nanos.max(operation.start_nanos);
             let key = (operation.keyspace, operation.kind);
             read.counts.entry(key).or_default().add(operation);
+            if let Some(value) = &operation.value {
+                read.compressible.add(value);
+            }
         }
         Ok(read)
     }
@@ -183,6 +250,18 @@ impl WholeTrace {
     fn seconds(&self) -> f64 {
         let end = self.reader.end();
         end.map_or(self.last_nanos, |end| end.duration_nanos) as f64 / 1e9
+    }
+
+    /// The word for how far times can be believed, and what it means.
+    fn times(&self) -> (&'static str, &'static str) {
+        match self.reader.header().times {
+            Times::Seconds => (
+                "seconds",
+                "whole seconds; operations of each were spread evenly over it",
+            ),
+            Times::Order => ("order", "none; operations are in their order"),
+            _ => ("exact", "as they were taken"),
+        }
     }
 
     fn json(&self) -> Value {
@@ -206,6 +285,9 @@ impl WholeTrace {
             "dropped_behind": end.map(|end| end.dropped_behind),
             "skipped_bytes": losses.skipped_bytes, "missing_frames": losses.missing_frames,
             "is_torn": losses.is_torn, "missing_operations": losses.missing_operations,
+            "times": self.times().0,
+            "wall_clock_millis": Some(header.wall_clock_millis).filter(|millis| *millis > 0),
+            "compressed_ratio": self.compressible.ratio(),
             "repeated_frames": losses.repeated_frames, "lost": losses.to_string(),
             "counts": rows.collect::<Vec<_>>(),
         })
@@ -220,6 +302,23 @@ impl WholeTrace {
         writeln!(out, "operations  {}", grouped(self.operations))?;
         writeln!(out, "duration    {:.3} s", self.seconds())?;
         writeln!(out, "bytes       {}", bytes(self.reader.bytes_read()))?;
+        if header.wall_clock_millis > 0 {
+            writeln!(
+                out,
+                "began       {}",
+                rfc_3339(header.wall_clock_millis / 1000)
+            )?;
+        }
+        if header.times != Times::Exact {
+            writeln!(out, "times       {}", self.times().1)?;
+        }
+        if let Some(ratio) = self.compressible.ratio() {
+            let percent = 100.0 * ratio;
+            writeln!(
+                out,
+                "values      compress to {percent:.0} % (LZ4, blocks of 16 KiB)"
+            )?;
+        }
         let end = self.reader.end();
         if let Some(end) = end.filter(|end| end.dropped_full > 0 || end.dropped_behind > 0) {
             writeln!(

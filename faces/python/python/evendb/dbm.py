@@ -94,12 +94,31 @@ def _bytes(value: _Text, what: str) -> bytes | bytearray | memoryview:
 
 
 class _Shared:
-    """One open database of this process, and how many handles use it."""
+    """One open database of this process, and how many handles use it.
 
-    def __init__(self, database: evendb.Database, flag: str) -> None:
+    It holds its directory, so that no other one gets the same number while it is open: by that
+    it is known whether the path still leads to the directory that was opened."""
+
+    def __init__(self, path: str, database: evendb.Database, flag: str) -> None:
         self.database = database
         self.read_only = flag in ("r", "beside")
         self.handles = 1
+        self.directory = os.open(path, getattr(os, "O_PATH", os.O_RDONLY))
+
+    def is_at(self, path: str) -> bool:
+        """Whether this is the database that an opening of `path` would find: neither the directory
+        nor the files in it were deleted, moved or replaced."""
+        try:
+            os.stat("CURRENT", dir_fd=self.directory)
+            return os.path.samestat(os.stat(path), os.fstat(self.directory))
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        try:
+            self.database.close()
+        finally:
+            os.close(self.directory)
 
 
 class _Registry:
@@ -114,8 +133,9 @@ class _Registry:
     def take(self, path: str, flag: str, opening: Callable[[], evendb.Database]) -> _Shared:
         with self.lock:
             found = self.shared.get(path)
-            if found is None:
-                found = self.shared[path] = _Shared(opening(), flag)
+            if found is None or not found.is_at(path):
+                # Handles of a directory that is gone keep it to themselves.
+                found = self.shared[path] = self.opened(path, opening, flag)
                 return found
             if flag == "n":
                 raise error(f"{path} is open in this process; "
@@ -126,6 +146,15 @@ class _Registry:
             found.handles += 1
             return found
 
+    @staticmethod
+    def opened(path: str, opening: Callable[[], evendb.Database], flag: str) -> _Shared:
+        database = opening()
+        try:
+            return _Shared(path, database, flag)
+        except BaseException:
+            database.close()
+            raise
+
     def give_back(self, path: str, shared: _Shared) -> None:
         if os.getpid() != self.process:
             return
@@ -133,8 +162,9 @@ class _Registry:
             shared.handles -= 1
             if shared.handles:
                 return
-            self.shared.pop(path, None)
-            shared.database.close()
+            if self.shared.get(path) is shared:
+                del self.shared[path]
+            shared.close()
 
 
 _registry = _Registry()
@@ -274,10 +304,15 @@ class _Database(MutableMapping[Any, Any]):
             self._write().clear()
 
     def sync(self) -> None:
-        """Returns when all that was written is on the disk. Reading handles have nothing to do."""
+        """Returns when all that was written is on the disk. Reading handles have nothing to do.
+        It is an error if the directory was deleted, moved or replaced while it was open."""
         if self._flag not in ("r", "beside"):
             with _errors:
                 self._use().persist()
+            shared = self._shared
+            if shared is not None and not shared.is_at(self._path):
+                raise error(f"{self._path} was deleted, moved or replaced while it was open: "
+                            "what was written is not there")
 
     def firstkey(self) -> bytes | None:
         """The first key, or None, as ``dbm.gnu`` has it."""

@@ -6,7 +6,8 @@ Needs that package (``pip install evendb[keyvalue]``).
         await store.put("ann", {"age": 42}, collection="users", ttl=3600)
         await store.get("ann", collection="users")
 
-Values are dictionaries of what JSON has, as that package asks; nothing is pickled. Collections and
+Values are dictionaries of what JSON has, as that package asks; a tuple or a key that is no text,
+which JSON would change, is a ``SerializationError``; nothing is pickled. Collections and
 keys are any texts, and never mix. The database removes what has expired by itself. ``put_many`` and
 ``delete_many`` are whole or not at all. A database that is given as ``database=`` is shared, and
 stays open; one that is opened from ``path=`` is closed with the store. Methods run in threads, so
@@ -16,12 +17,14 @@ that an event loop never waits for the disk; one store serves any number of loop
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from os import PathLike
 from typing import Any
 
+from key_value.aio.errors import SerializationError
 from key_value.aio.stores.base import (
     BaseContextManagerStore,
     BaseDestroyCollectionStore,
@@ -32,6 +35,7 @@ from key_value.aio.stores.base import (
 )
 
 import evendb
+from evendb._json import check_exact
 from evendb._texts import key_of, parts_of
 
 __all__ = ["EvenDBKeyValueStore"]
@@ -46,21 +50,38 @@ class EvenDBKeyValueStore(BaseEnumerateKeysStore, BaseEnumerateCollectionsStore,
                  default_collection: str | None = None, **options: Any) -> None:
         if (path is None) == (database is None):
             raise ValueError("give either a path or a database")
-        opened = evendb.open(path) if path is not None else None
-        self._database = opened if opened is not None else database
-        self._owned = opened
-        assert self._database is not None
-        self._entries = self._database.keyspace(keyspace)
-        super().__init__(client_provided_by_user=opened is None, stable_api=True,
+        super().__init__(client_provided_by_user=path is None, stable_api=True,
                          default_collection=default_collection, **options)
+        self._owned = evendb.open(path) if path is not None else None
+        self._database = self._owned if self._owned is not None else database
+        assert self._database is not None
+        try:
+            self._entries = self._database.keyspace(keyspace)
+        except BaseException:
+            if self._owned is not None:
+                self._owned.close()
+            raise
 
     async def _setup(self) -> None:
         if self._owned is not None:
             self._exit_stack.callback(self._owned.close)
 
+    async def close(self) -> None:
+        """Closes the database, if the store opened it. It may come before the first call."""
+        try:
+            await super().close()
+        finally:
+            if self._owned is not None:
+                self._owned.close()
+
     def _dump(self, entry: ManagedEntry, collection: str, key: str) -> bytes:
-        return self._serialization_adapter.dump_json(
-            entry=entry, key=key, collection=collection).encode()
+        text = self._serialization_adapter.dump_json(
+            entry=entry, key=key, collection=collection)
+        try:
+            check_exact(dict(entry.value), json.loads(text)["value"])
+        except TypeError as changed:
+            raise SerializationError(f"Failed to serialize object to JSON: {changed}") from changed
+        return text.encode()
 
     def _load(self, record: bytes | None) -> ManagedEntry | None:
         if record is None:
@@ -78,9 +99,11 @@ class EvenDBKeyValueStore(BaseEnumerateKeysStore, BaseEnumerateCollectionsStore,
 
     async def _put_managed_entry(self, *, collection: str, key: str,
                                  managed_entry: ManagedEntry) -> None:
-        record = self._dump(managed_entry, collection, key)
+        record, left = self._dump(managed_entry, collection, key), managed_entry.ttl
+        # What is left of a short time may be less than nothing by now.
+        ttl = None if left is None else max(0.0, left)
         await asyncio.to_thread(
-            lambda: self._entries.put(key_of(collection, key), record, ttl=managed_entry.ttl))
+            lambda: self._entries.put(key_of(collection, key), record, ttl=ttl))
 
     async def _put_managed_entries(self, *, collection: str, keys: Sequence[str],
                                    managed_entries: Sequence[ManagedEntry], ttl: float | None,

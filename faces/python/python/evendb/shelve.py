@@ -40,6 +40,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, NoReturn, Self, Union
 
 from evendb import dbm
+from evendb._json import exact_text
 
 __all__ = ["BsdDbShelf", "DbfilenameShelf", "Shelf", "ShelveError", "open"]
 
@@ -65,7 +66,7 @@ class _ClosedDict(MutableMapping[Any, Any]):
 
 
 def _json_text(value: Any, _protocol: int) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return exact_text(value, ensure_ascii=False).encode("utf-8")
 
 
 def _codec(serializer: Serializer | str | None,
@@ -116,6 +117,7 @@ class Shelf(MutableMapping[str, Any]):
         self.dict = dict
         self._protocol = pickle.DEFAULT_PROTOCOL if protocol is None else protocol
         self.cache: Any = {}
+        self._writing_back = False
         self.keyencoding = keyencoding
         self.writeback = writeback
         _shelves[id(self)] = self
@@ -134,6 +136,8 @@ class Shelf(MutableMapping[str, Any]):
             if key in self.cache:
                 return self.cache[key]
             value = self._deserialize(data)
+            if key in self.cache:  # The object's own code has put it there.
+                return self.cache[key]
             if self._key(key) in self.dict:
                 self.cache[key] = value
             return value
@@ -216,18 +220,49 @@ class Shelf(MutableMapping[str, Any]):
             self.dict.clear()
 
     def _write_back(self) -> None:
+        """Writes the entries of the cache and empties it. Values run code of their own when they
+        are pickled, which may use the shelf: entries that come by it are written, too. A value
+        that cannot be pickled keeps no other from being written; it stays in the cache, and its
+        exception is raised at the end."""
         with self._lock:
-            for key, value in self.cache.items():
-                self.dict[self._key(key)] = self._serialize(value, self._protocol)
-            self.cache = {}
+            if self._writing_back:
+                return
+            self._writing_back = True
+            try:
+                failed: dict[str, Exception] = {}
+                done: set[str] = set()
+                while waiting := [key for key in self.cache if key not in done]:
+                    for key in waiting:
+                        done.add(key)
+                        self._write_back_one(key, failed)
+                self.cache = {key: self.cache[key] for key in failed if key in self.cache}
+            finally:
+                self._writing_back = False
+            for failure in failed.values():
+                raise failure
+
+    def _write_back_one(self, key: str, failed: dict[str, Exception]) -> None:
+        value = self.cache.get(key, self)
+        if value is self:  # It was deleted meanwhile.
+            return
+        try:
+            data = self._serialize(value, self._protocol)
+        except Exception as failure:
+            failed[key] = failure
+            return
+        # What the value's own code has put in its place is written, and stands.
+        if self.cache.get(key, self) is value:
+            self.dict[self._key(key)] = data
 
     def sync(self) -> None:
         """Writes the entries that are held in memory. Returns when all is on the disk, if the
         mapping has ``sync`` or ``persist``."""
-        self._write_back()
-        persist = getattr(self.dict, "sync", None) or getattr(self.dict, "persist", None)
-        if persist is not None:
-            persist()
+        try:
+            self._write_back()
+        finally:
+            persist = getattr(self.dict, "sync", None) or getattr(self.dict, "persist", None)
+            if persist is not None:
+                persist()
 
     def close(self) -> None:
         """Writes the entries that are held in memory, makes all durable, and closes the mapping.
@@ -236,11 +271,11 @@ class Shelf(MutableMapping[str, Any]):
             return
         try:
             self.sync()
-            close = getattr(self.dict, "close", None)
+        finally:
+            mapping, self.dict = self.dict, _ClosedDict()
+            close = getattr(mapping, "close", None)
             if close is not None:
                 close()
-        finally:
-            self.dict = _ClosedDict()
 
     def __enter__(self) -> Self:
         return self

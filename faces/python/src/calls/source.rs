@@ -131,6 +131,14 @@ impl Place {
                 detach(py, || keyspace.get(key)).or_raise(py)
             }
             At::Moment(moment) => {
+                if !self.opening.calls_python() {
+                    // What memory knows is neither worth a count of the snapshot nor letting the
+                    // interpreter go.
+                    let found = moment.brief(py, |snapshot| snapshot.try_get(keyspace, key))?;
+                    if let Ok(found) = found.or_raise(py)? {
+                        return Ok(found);
+                    }
+                }
                 let snapshot = Place::snapshot(moment, py)?;
                 detach(py, || snapshot.get(keyspace, key)).or_raise(py)
             }

@@ -14,7 +14,9 @@
 //! | `/leader` | | the number of the leader, as text |
 //! | `/raft/...` | openraft's messages | openraft's answers |
 //!
-//! Bodies are postcard. A node that is not the leader answers 421. Whoever reaches the port can do
+//! Bodies are postcard. A node that is not the leader answers 421. The program ends with an error
+//! when consensus has stopped, for example on a full disk: start it again when there is room. Each
+//! node reaches the others at the addresses of its own command line. Who reaches the port can do
 //! everything: authentication belongs in front.
 
 #![allow(clippy::result_large_err, reason = "openraft has errors of that size")]
@@ -53,7 +55,8 @@ openraft::declare_raft_types!(
 /// What `openraft` wants to know of an answer.
 type Told<T, E> = Result<T, RPCError<u64, BasicNode, E>>;
 
-struct Network;
+/// The nodes' addresses, as this node reaches them.
+struct Network(Vec<String>);
 
 struct Peer {
     id: u64,
@@ -64,9 +67,10 @@ impl RaftNetworkFactory<Types> for Network {
     type Network = Peer;
 
     async fn new_client(&mut self, target: u64, node: &BasicNode) -> Peer {
+        let own = self.0.get(target as usize - 1);
         Peer {
             id: target,
-            client: Client::new(&node.addr),
+            client: Client::new(own.unwrap_or(&node.addr)),
         }
     }
 }
@@ -115,10 +119,12 @@ impl RaftNetwork<Types> for Peer {
 }
 
 /// A node.
-struct Server {
+pub struct Server {
     id: u64,
-    raft: Raft<Types>,
-    log: LogStore<Types>,
+    /// Its consensus.
+    pub raft: Raft<Types>,
+    /// Its log, by which all of its storage is reached.
+    pub log: LogStore<Types>,
     addresses: Vec<String>,
 }
 
@@ -204,49 +210,88 @@ async fn connection(server: Arc<Server>, stream: TcpStream) {
         .await;
 }
 
+fn number_from_env(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 fn consensus() -> openraft::Config {
-    let entries = std::env::var("SERVE_SNAPSHOT_EVERY")
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let entries = number_from_env("SERVE_SNAPSHOT_EVERY");
     openraft::Config {
         heartbeat_interval: 100,
         election_timeout_min: 400,
         election_timeout_max: 800,
+        // The answer to the last piece of a snapshot comes when it is installed.
+        install_snapshot_timeout: 60_000,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(entries.unwrap_or(5000)),
         max_in_snapshot_log_to_keep: entries.map_or(1000, |entries| entries / 5),
         ..openraft::Config::default()
     }
 }
 
-/// Serves the node that the arguments of the program describe, until an error.
-pub async fn serve(args: Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
-    let [dir, id, addresses @ ..] = &args[..] else {
-        return Err("serve DIRECTORY NUMBER ADDRESS...".into());
-    };
-    let id: u64 = id.parse()?;
-    let address = addresses
-        .get(id as usize - 1)
-        .ok_or("no address of this number")?;
-    let small = |options: evendb::Options| options.memory_budget(64 << 20);
+/// Opens the node of this number in a directory, and begins to take part in consensus.
+///
+/// # Errors
+/// Those of openings, and a number without an address.
+pub async fn start(
+    dir: &str,
+    id: u64,
+    addresses: &[String],
+    consensus: openraft::Config,
+) -> Result<Arc<Server>, Box<dyn std::error::Error>> {
+    if !(1..=addresses.len() as u64).contains(&id) {
+        return Err(format!("no address of number {id}").into());
+    }
+    let mebibytes = number_from_env("SERVE_MEMORY_MIB").unwrap_or(64);
+    let small = |options: evendb::Options| options.memory_budget(mebibytes << 20);
     let config = Config::new().keyspace("main").keep_changes(10_000);
     let config = config.log_options(small).state_options(small);
-    let dir = dir.clone();
+    let dir = dir.to_owned();
     let opened = tokio::task::spawn_blocking(move || open::<Types, _>(dir, config, KeyValue));
     let (log, machine) = opened.await??;
-    let consensus = Arc::new(consensus().validate()?);
-    let raft = Raft::new(id, consensus, Network, log.clone(), machine).await?;
-    let server = Arc::new(Server {
+    let network = Network(addresses.to_vec());
+    let consensus = Arc::new(consensus.validate()?);
+    let raft = Raft::new(id, consensus, network, log.clone(), machine).await?;
+    Ok(Arc::new(Server {
         id,
         raft,
         log,
         addresses: addresses.to_vec(),
-    });
-    let listener = TcpListener::bind(address).await?;
-    loop {
-        let (stream, _) = listener.accept().await?;
-        stream.set_nodelay(true)?;
-        tokio::spawn(connection(server.clone(), stream));
+    }))
+}
+
+impl Server {
+    /// Answers what comes to its address, until an error.
+    ///
+    /// # Errors
+    /// Those of the listener, and when consensus has stopped.
+    pub async fn listen(self: Arc<Server>) -> Result<(), Box<dyn std::error::Error>> {
+        let mut metrics = self.raft.metrics();
+        let listener = TcpListener::bind(&self.addresses[self.id as usize - 1]).await?;
+        loop {
+            let (stream, _) = tokio::select! {
+                accepted = listener.accept() => accepted?,
+                // It ends with the metrics, or when they say that consensus has stopped.
+                stopped = metrics.wait_for(|metrics| metrics.running_state.is_err()) => {
+                    let why = stopped.map(|metrics| metrics.running_state.clone());
+                    return Err(format!("consensus has stopped: {why:?}").into());
+                }
+            };
+            stream.set_nodelay(true)?;
+            tokio::spawn(connection(self.clone(), stream));
+        }
     }
+}
+
+/// Serves the node that the arguments of the program describe, until an error.
+///
+/// # Errors
+/// Those of [`start`] and [`Server::listen`].
+pub async fn serve(args: Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
+    let [dir, id, addresses @ ..] = &args[..] else {
+        return Err("serve DIRECTORY NUMBER ADDRESS...".into());
+    };
+    let server = start(dir, id.parse()?, addresses, consensus()).await?;
+    server.listen().await
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,17 +1,26 @@
-//! The common parts of the tests: numbers from the environment, a generator, and a model of what
-//! entries do to the state.
+//! The common parts of the tests: numbers from the environment, a generator, a runtime, and a model
+//! of what entries do to the state.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod linearizable;
+pub mod operations;
 
 use evendb_raft::machine::{Command, Compare, Condition};
 use evendb_raft::state::Moment;
 use evendb_raft::state::effects::Write;
 use std::collections::BTreeMap;
+use std::future::Future;
 
 /// What the state has: keyspace and key, and the value.
 pub type Content = BTreeMap<(String, Vec<u8>), Vec<u8>>;
+
+/// Runs a future to its end in this thread.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().build();
+    runtime.expect("is built").block_on(future)
+}
 
 /// A number that the environment may set.
 pub fn number_from_env(name: &str, usual: u64) -> u64 {

@@ -152,8 +152,9 @@ fn keyspaces(db: &Db, settings: Option<&Settings>) -> Answer<[Keyspace; SPACES.l
     Ok([a?, b?, c?, d?, e?])
 }
 
+/// The most bytes of a record: a quarter of the budget. A batch may have 64 budgets.
 fn budget_part(db: &Db) -> u64 {
-    db.batch().counted_bytes_max() - COUNTED_BYTES
+    db.batch().counted_bytes_max() / (64 * 4) - COUNTED_BYTES
 }
 
 impl Store {

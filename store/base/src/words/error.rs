@@ -31,8 +31,8 @@ pub enum ErrorKind {
     /// A value is longer than 4 GiB - 9 bytes; or it and its key are longer than a quarter of the
     /// memory budget less 64 bytes. The message has the number.
     ValueTooLarge,
-    /// A batch counts more than a quarter of the memory budget. Each record counts its key, its
-    /// value and 64 bytes. The message has the numbers.
+    /// A batch or transaction counts more than 64 times the memory budget. Each record counts its
+    /// key, its value and 64 bytes. The message has the numbers.
     BatchTooLarge,
     /// Another process or handle has the database open.
     Locked,

@@ -1,4 +1,4 @@
-//! Files whose reads and syncs a test holds up, and lets go.
+//! Files whose reads, writes and syncs a test holds up, and lets go.
 
 use super::executor::poll_once;
 use crate::common::{self, DIR};
@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex};
 #[derive(Debug, Default)]
 struct Held {
     reads: bool,
+    writes: bool,
     syncs: bool,
     /// A part of the names of files whose syncs fail.
     failing: Option<&'static str>,
@@ -30,6 +31,9 @@ struct Hold {
 impl Hold {
     fn pass(&self, is_held: impl Fn(&Held) -> bool) {
         let mut held = self.held.lock().unwrap();
+        if !is_held(&held) {
+            return;
+        }
         held.standing += 1;
         while is_held(&held) {
             held = self.changed.wait(held).unwrap();
@@ -70,6 +74,10 @@ impl Files {
 
     pub fn hold_reads(&self, yes: bool) {
         self.change(|held| held.reads = yes);
+    }
+
+    pub fn hold_writes(&self, yes: bool) {
+        self.change(|held| held.writes = yes);
     }
 
     pub fn hold_syncs(&self, yes: bool) {
@@ -227,6 +235,7 @@ impl File for HeldFile {
         self.inner.path()
     }
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.hold.pass(|held| held.writes);
         self.inner.write_at(data, offset)
     }
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {

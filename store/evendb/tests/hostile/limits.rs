@@ -51,11 +51,11 @@ fn values_at_the_limits() {
         Some(ErrorKind::ValueTooLarge)
     );
     let mut batch = db.batch();
-    for number in 0..30 {
+    for number in 0..270 {
         batch.put(
             db.default_keyspace(),
             format!("part {number}"),
-            vec![0; 10_000],
+            vec![0; 250_000],
         );
     }
     assert_eq!(kind_of(batch.commit()), Some(ErrorKind::BatchTooLarge));
@@ -101,8 +101,9 @@ fn commit(db: &Db, writes: &Writes, byte: u8) -> evendb::Result<()> {
 }
 
 /// Batches that count exactly `counted`: one of many equal records and a last one that fills it up,
-/// one of two records, and one of tiny records and a large one.
-fn batches_of(counted: usize) -> [Writes; 3] {
+/// and, where a record may have half of all, one of two records, and one of tiny records and a
+/// large one.
+fn batches_of(counted: usize, value_max: usize) -> Vec<Writes> {
     let many = |number: usize, len: usize| {
         let key = |at: usize| format!("many{at:06}");
         let mut writes: Writes = (1..number).map(|at| (key(at), len)).collect();
@@ -110,12 +111,19 @@ fn batches_of(counted: usize) -> [Writes; 3] {
         writes.push((key(0), counted - used - key(0).len() - COUNTED));
         writes
     };
-    [
+    if value_max < counted / 2 {
+        let number = counted / value_max * 2;
+        return vec![many(number, counted / number - 100)];
+    }
+    vec![
         many(100, counted / 100 - 200),
         many(2, counted / 2),
         many(counted / 200, 1),
     ]
 }
+
+/// A quarter of the budget is the most that keeps within it, and 64 budgets are the most of all.
+const BUDGETS: usize = 64;
 
 #[test]
 fn the_largest_writes_are_accepted_and_one_byte_more_is_refused() {
@@ -152,19 +160,38 @@ fn the_largest_writes_are_accepted_and_one_byte_more_is_refused() {
                 commit(&db, &alone, byte).expect("the largest alone in a batch");
                 expected.insert(key.to_owned(), (byte, value));
             }
-            for (number, mut writes) in batches_of(counted).into_iter().enumerate() {
+            let most = BUDGETS * budget as usize;
+            // Once in the file, because it takes its time.
+            let has_most = budget == 1 << 20 && level == Durability::Process;
+            let of_most = if has_most {
+                batches_of(most, largest)
+            } else {
+                Vec::new()
+            };
+            for (number, mut writes) in batches_of(counted, largest).into_iter().enumerate() {
                 let byte = 10 + number as u8;
                 // A longer value of a key that is written again does not count.
                 writes.insert(0, (writes[0].0.clone(), largest / 2));
+                // One byte more than a quarter is let in alone.
+                for more in [0, 1] {
+                    writes.last_mut().expect("one").1 += more;
+                    commit(&db, &writes, byte).expect("a batch about a quarter");
+                }
+                expected.extend(writes.into_iter().map(|(key, len)| (key, (byte, len))));
+            }
+            for mut writes in of_most {
                 writes.last_mut().expect("one").1 += 1;
                 let error = commit(&db, &writes, 0).expect_err("one byte too many");
                 assert_eq!(error.kind(), ErrorKind::BatchTooLarge, "{error}");
                 let text = error.to_string();
-                assert!(text.contains(&format!("; {counted}, a quarter")), "{text}");
-                assert!(text.contains(&format!(" {} bytes", counted + 1)), "{text}");
+                assert!(
+                    text.contains(&format!("; {most}, {BUDGETS} times")),
+                    "{text}"
+                );
+                assert!(text.contains(&format!(" {} bytes", most + 1)), "{text}");
                 writes.last_mut().expect("one").1 -= 1;
-                commit(&db, &writes, byte).expect("the largest batch");
-                expected.extend(writes.into_iter().map(|(key, len)| (key, (byte, len))));
+                commit(&db, &writes, 20).expect("the largest batch");
+                expected.extend(writes.into_iter().map(|(key, len)| (key, (20, len))));
             }
             db.close().expect("closes");
             let db = open();

@@ -121,12 +121,15 @@ fn keys_values_and_batches_that_are_too_large_are_refused() {
         ErrorKind::ValueTooLarge,
     );
     assert!(transaction.is_empty());
-    for letter in ["a", "b", "c"] {
-        let value = vec![1; 90 << 10];
-        transaction.put(&keyspace, letter, value).expect("puts");
+    // All writes may have 64 times the budget, 64 MiB.
+    for number in 0..263 {
+        let value = vec![1; 250 << 10];
+        transaction
+            .put(&keyspace, number.to_string(), value)
+            .expect("puts");
     }
     let error = refused(transaction.commit(), ErrorKind::BatchTooLarge);
-    assert!(error.to_string().contains("3 records"), "{error}");
+    assert!(error.to_string().contains("263 records"), "{error}");
     assert_eq!(db.iter().count(), 0);
 }
 

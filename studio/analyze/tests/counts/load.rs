@@ -160,7 +160,7 @@ pub fn analyzed(folder: &Path, trace: PathBuf, stored: Option<Stored>) -> Result
     let options = Options {
         trace,
         format: None,
-        stored,
+        stored: stored.into_iter().collect(),
         folder: tables,
         budget: BUDGET,
         cut: Cut::default(),

@@ -3,7 +3,7 @@
 
 use crate::load::*;
 use crate::tables::{bytes, texts, wholes};
-use evendb_analyze::{Cut, Error, Session, Stored, tables};
+use evendb_analyze::{Budget, Cut, Error, Options, Session, Stored, analyze, tables};
 use evendb_report::Document;
 use evendb_trace::{Header, Kind, Operation, Sampler, Writer};
 use serde_json::json;
@@ -253,4 +253,137 @@ fn a_list_that_cannot_be_taken_is_refused_in_words() {
         matches!(&refused, Error::Io(message) if message.contains("/nowhere/keys")),
         "{refused:?}"
     );
+}
+
+/// An analysis with these lists, and with tables in a new folder.
+fn options(folder: &Path, trace: &Path, stored: Vec<Stored>) -> Options {
+    let tables = folder.join("tables");
+    let _ = std::fs::remove_dir_all(&tables);
+    std::fs::create_dir(&tables).unwrap();
+    Options {
+        trace: trace.to_path_buf(),
+        format: None,
+        stored,
+        folder: tables,
+        budget: Budget {
+            memory_bytes: 256 << 20,
+            threads: 2,
+        },
+        cut: Cut::default(),
+    }
+}
+
+/// Lists of several keyspaces: one named in the lines, one as a whole, one that was asked nothing.
+#[test]
+fn lists_of_several_keyspaces_are_counted_by_keyspace_and_summed() {
+    let Large { all, done, .. } = large();
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("a.trace");
+    write(all, &trace);
+    let named = |number: u32| -> BTreeSet<Vec<u8>> {
+        let own = done
+            .iter()
+            .filter(|operation| has_key(operation) && operation.keyspace == number);
+        own.map(|operation| operation.key.clone()).collect()
+    };
+    let line = |keyspace: &str, key: &[u8]| {
+        let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{keyspace}\t{digits}\n")
+    };
+    // Half of the first keyspace's keys and 100 others, by lines; two keys of a keyspace that the
+    // trace does not name.
+    let (first, second) = (named(0), named(1));
+    let mut lines = String::new();
+    for key in first.iter().step_by(2) {
+        lines += &line("users", key);
+    }
+    for number in 0..100 {
+        lines += &line("users", format!("nobody asks {number}").as_bytes());
+    }
+    lines += &line("idle", b"a");
+    lines += &line("idle", b"b");
+    let by_lines = folder.path().join("lines");
+    std::fs::write(&by_lines, &lines).unwrap();
+    let whole_list: Vec<Vec<u8>> = second.iter().step_by(3).cloned().collect();
+    let names = names();
+    let other = listed(&folder.path().join("keys"), &whole_list, Some(&names[&1]));
+    let options = |stored: Vec<Stored>| options(folder.path(), &trace, stored);
+    let by_lines = Stored {
+        file: by_lines,
+        keyspace: None,
+    };
+    let both = options(vec![by_lines.clone(), other]);
+    let document = run(analyze(&both, &mut |_| ())).unwrap();
+    let of = [
+        ("idle".to_owned(), 2, 0),
+        (
+            names[&1].clone(),
+            whole_list.len() as u64,
+            whole_list.len() as u64,
+        ),
+        (
+            "users".to_owned(),
+            first.len().div_ceil(2) as u64 + 100,
+            first.len().div_ceil(2) as u64,
+        ),
+    ];
+    let rows = &figure(&document, "stored-keys").rows;
+    let counted = rows
+        .iter()
+        .map(|row| (text(&row[0]), whole(&row[1]), whole(&row[2])));
+    assert_eq!(counted.collect::<Vec<_>>(), of);
+    // The sums over all keyspaces, and each beside them.
+    let found = figure(&document, "keyspaces");
+    assert_columns(
+        found,
+        "keyspace operations operations_share keys stored accessed accessed_share",
+    );
+    let operations = |name: &str| {
+        let own = all.iter().filter(|operation| keyspace(operation) == name);
+        own.count() as u64
+    };
+    let (sum, each) = found.rows.split_last().unwrap();
+    assert_eq!(text(&sum[0]), "(all)");
+    assert_eq!(whole(&sum[1]), all.len() as u64);
+    assert_eq!(whole(&sum[4]), of.iter().map(|one| one.1).sum::<u64>());
+    assert_eq!(whole(&sum[5]), of.iter().map(|one| one.2).sum::<u64>());
+    for row in each {
+        let name = text(&row[0]);
+        assert_eq!(whole(&row[1]), operations(&name), "{name}");
+        if let Some(number) = names.iter().find(|(_, known)| **known == name) {
+            assert_eq!(whole(&row[3]), named(*number.0).len() as u64, "{name}");
+        }
+    }
+    // A line of another keyspace in a list of one is refused.
+    let wrong = Stored {
+        keyspace: Some(names[&1].clone()),
+        ..by_lines
+    };
+    let refused = run(analyze(&options(vec![wrong]), &mut |_| ())).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Source(message) if message.contains("\"users\" in a list")),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn rates_of_keyspaces_are_sums_of_their_kinds() {
+    let document = &large().document;
+    let kinds = &figure(document, "rates").rows;
+    let found = figure(document, "keyspace-rates");
+    assert_columns(found, "keyspace time per_second");
+    let mut checked = 0;
+    for row in &found.rows {
+        let name = text(&row[0]);
+        let same = kinds
+            .iter()
+            .filter(|kind| kind[2] == row[1] && (name == "(all)" || kind[0] == row[0]));
+        let sum: f64 = same.map(|kind| kind[3].as_f64().unwrap()).sum();
+        assert!(near(&row[2], sum), "{row:?} {sum}");
+        checked += 1;
+    }
+    // Four keyspaces and all.
+    let times = kinds.iter().map(|row| row[2].to_string());
+    let times = times.collect::<BTreeSet<_>>().len();
+    assert_eq!(checked, 5 * times);
 }

@@ -24,7 +24,7 @@ use crate::stores::evendb::tuning::Tuning;
 #[derive(clap::Args, Clone, Debug)]
 pub struct AdviseArguments {
     /// A trace; or a model, and the trace is drawn from it: the name of a preset (zippydb,
-    /// zippydb-kinds, udb-assoc, up2x) or a file of a model
+    /// zippydb-kinds, udb, udb-assoc, up2x) or a file of a model
     source: String,
     /// MiB of memory that the store may plan with
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(2..=16 << 20))]

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use evendb_trace::{Kind, Losses, Operation, Outcome, Reader, value_hash};
+use evendb_trace::{Compressible, Kind, Losses, Operation, Outcome, Reader, value_hash};
 use hdrhistogram::Histogram;
 
 use crate::replay::command::LeftOut;
@@ -79,6 +79,8 @@ pub struct Load {
     pub value_bytes_p90: u64,
     /// Whether the trace has the values themselves, and not their lengths alone.
     pub has_values: bool,
+    /// What LZ4 makes of these values in blocks: compressed bytes divided by bytes.
+    pub compressed: Option<f64>,
     /// Different keys.
     pub keys: u64,
     /// Bytes of keys and values at the end, as far as the trace tells.
@@ -236,6 +238,7 @@ impl Note {
 
 struct Pass {
     load: Load,
+    compressible: Compressible,
     keys: HashMap<Vec<u8>, Note>,
     /// A key is in the sample if its hash is at most this.
     highest: u64,
@@ -256,6 +259,7 @@ impl Pass {
     fn new() -> Pass {
         Pass {
             load: Load::default(),
+            compressible: Compressible::default(),
             keys: HashMap::new(),
             highest: u64::MAX,
             key_lengths: (0, 0),
@@ -278,7 +282,10 @@ impl Pass {
             _ => None,
         };
         let value_len = operation.value_len.or(found);
-        self.load.has_values |= operation.value.is_some();
+        if let Some(value) = &operation.value {
+            self.load.has_values = true;
+            self.compressible.add(value);
+        }
         self.load.has_merges |= operation.kind == Kind::Merge;
         let puts = matches!(operation.kind, Kind::Put | Kind::Ingest | Kind::Merge);
         self.load.makes_up_values |= puts && value_len.is_none() && operation.value.is_none();
@@ -364,6 +371,7 @@ impl Pass {
         let one_in = (u64::MAX / self.highest.max(1)).max(1);
         let mut keys: Vec<_> = self.keys.drain().collect();
         let load = &mut self.load;
+        load.compressed = self.compressible.ratio();
         load.one_in = one_in;
         load.keys = keys.len() as u64 * one_in;
         load.key_bytes = self.key_lengths.0 as f64 / self.key_lengths.1.max(1) as f64;

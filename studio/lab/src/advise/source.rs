@@ -82,7 +82,7 @@ pub fn source(name: &str, drawn: Drawn, place: &Path) -> Result<Source, AdviseEr
     written.map_err(AdviseError::of_trace(&trace))?;
     Ok(Source {
         trace,
-        loading: model.pairs,
+        loading: model.pairs(),
         merges: model.counts().then_some(Merges::Counters),
         is_drawn: true,
     })

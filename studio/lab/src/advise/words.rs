@@ -32,6 +32,14 @@ pub(super) fn warnings(load: &Load) -> Vec<String> {
             load.losses
         ));
     }
+    let untold = load.point_reads - load.answered;
+    if untold * 100 > load.point_reads {
+        said.push(format!(
+            "Of {} of {} lookups the trace does not tell whether they found something. Here they do: the stores have every key that is read before it is written.",
+            grouped(untold),
+            grouped(load.point_reads)
+        ));
+    }
     said
 }
 
@@ -61,6 +69,12 @@ pub(super) fn of_load(load: &Load, memory_bytes: u64) -> Vec<String> {
         let absent = percent(load.absent_share());
         said.push(format!(
             "{absent} of the lookups ask for keys that are not there."
+        ));
+    }
+    if let Some(compressed) = load.compressed {
+        said.push(format!(
+            "Its values compress to {} of their bytes (LZ4, blocks of 16 KiB).",
+            percent(compressed)
         ));
     }
     if load.goes_on {

@@ -2,17 +2,20 @@
 //! as text.
 
 use evendb::placement;
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use evendb_trace::{InOrder, Kind, Reader, formats, keyspaces_of};
+use evendb_trace::{InOrder, Reader, Times, formats, keyspaces_of};
 
 use super::plan::{Planner, RIGHTLY};
+use super::table::{cached, table};
 use super::{
-    Merges, Part, Prepared, ReplayReport, ReplaySettings, Source, Speed, age, prepare, replay,
+    Merges, Part, Prepared, ReplayReport, ReplaySettings, Source, Speed, age, paired, prepare,
+    put_key_files, replay,
 };
 use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
@@ -22,6 +25,9 @@ use crate::store::Store;
 use crate::stores::evendb::TunedOpener;
 use crate::stores::evendb::tuning::{Tuning, TuningError};
 use crate::stores::memory::MemoryStore;
+
+/// In a shorter replay the time for its beginning counts too much to say what was its limit.
+const LONG: Duration = Duration::from_millis(500);
 
 /// The arguments of a replay.
 #[derive(clap::Args, Clone, Debug)]
@@ -35,7 +41,8 @@ pub struct ReplayArguments {
     /// in the one for temporary files, and removed
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
-    /// The speed as a multiple of the recorded one; or max: as fast as the store takes it
+    /// The speed as a multiple of the recorded one, which a trace without times does not have; or
+    /// max: as fast as the store takes it
     #[arg(long, default_value = "max", value_parser = parse_speed)]
     speed: Speed,
     /// Threads that ask
@@ -45,6 +52,14 @@ pub struct ReplayArguments {
     /// whether it was there; reads the trace twice, and keeps 16 bytes a key in memory
     #[arg(long)]
     prepare: bool,
+    /// Put first all keys that this file lists, in hexadecimal digits, one a line: the output of
+    /// `evendb scan DB --keys-only --output hex`. A line may have the keyspace and a tab before the
+    /// key. May be given several times
+    #[arg(long, value_name = "FILE")]
+    keys: Vec<PathBuf>,
+    /// The keyspace whose keys --keys lists; one for each list
+    #[arg(long, value_name = "KEYSPACE", requires = "keys")]
+    keys_of: Vec<String>,
     /// Put the records that the trace writes over again, unchanged, until this number of bytes is
     /// put: the store is then as after long use. After --prepare, if that is given too
     #[arg(
@@ -248,18 +263,29 @@ pub(crate) fn reader_of(path: &Path) -> Result<Reader<BufReader<File>>, RunError
 /// # Errors
 /// `Input` if it cannot be read or is no trace; `Damaged`.
 pub(crate) fn several_keyspaces_of(path: &Path) -> Result<bool, RunError> {
+    Ok(keyspaces_in(path)?.len() > 1)
+}
+
+/// The keyspaces of a trace by their numbers, with those that were made while it was recorded.
+///
+/// # Errors
+/// `Input` if it cannot be read or is no trace; `Damaged`.
+pub(crate) fn keyspaces_in(path: &Path) -> Result<BTreeMap<u32, String>, RunError> {
     let file = File::open(path).map_err(|error| input(path, &error))?;
-    let keyspaces = keyspaces_of(file).map_err(|error| RunError::from(error).of_file(path))?;
-    Ok(keyspaces.len() > 1)
+    keyspaces_of(file).map_err(|error| RunError::from(error).of_file(path))
 }
 
 /// How the store was made before a replay.
 #[derive(Clone, Copy)]
 struct Made {
+    /// Keys that were put because they were listed.
+    listed: u64,
     /// Records that were put.
     prepared: Prepared,
     /// Bytes that were put again.
     aged_bytes: u64,
+    /// The directory had files before: their state is a part of all figures.
+    is_kept: bool,
 }
 
 impl ReplayArguments {
@@ -300,6 +326,7 @@ impl ReplayArguments {
         let directory = self.dir.as_ref().or(temporary.0.as_ref());
         let directory = directory.ok_or(RunError::Panicked)?;
         fs::create_dir_all(directory).map_err(|error| input(directory, &error))?;
+        let is_kept = fs::read_dir(directory).is_ok_and(|mut files| files.next().is_some());
         let settings = Settings {
             memory_bytes: self.memory_bytes,
             durability: self.durability,
@@ -313,25 +340,43 @@ impl ReplayArguments {
         let name = store.name();
         store.close()?;
         let usage = before.and_then(|before| Some(ProcessUsage::now()?.since(&before)));
-        let (made, report) = outcome?;
-        if let Some(path) = &self.json {
-            let mut json = report.to_json();
-            json["store"] = name.as_str().into();
-            json["prepared"] = made.prepared.put.into();
-            json["prepared_by_assumption"] = made.prepared.assumed.into();
-            json["aged_bytes"] = made.aged_bytes.into();
-            if let Some(usage) = usage {
-                json["bytes_written"] = usage.stored_bytes().into();
-                json["bytes_fetched"] = usage.read_bytes.into();
-                json["resident_bytes_max"] = usage.resident_bytes_max.into();
-            }
-            let written = placement::write_output(path, "a report", &format!("{json:#}\n"));
-            written.map_err(|error| RunError::Input(error.to_string()))?;
-        }
+        let (mut made, report) = outcome?;
+        made.is_kept = is_kept;
+        self.write_json(&name, made, &report, usage.as_ref())?;
+        let mut text = self.text(&name, made, &report);
+        text.extend(usage.and_then(|usage| cached(&usage)));
         Ok(Replayed {
-            text: self.text(&name, made, &report),
+            text,
             ending: Ending::of(&report),
         })
+    }
+
+    /// Writes the result to the file of `--json`, if that is asked for.
+    fn write_json(
+        &self,
+        store: &str,
+        made: Made,
+        report: &ReplayReport,
+        usage: Option<&ProcessUsage>,
+    ) -> Result<(), RunError> {
+        let Some(path) = &self.json else {
+            return Ok(());
+        };
+        let mut json = report.to_json();
+        json["store"] = store.into();
+        json["listed"] = made.listed.into();
+        json["prepared"] = made.prepared.put.into();
+        json["prepared_by_assumption"] = made.prepared.assumed.into();
+        json["aged_bytes"] = made.aged_bytes.into();
+        json["store_was_there"] = made.is_kept.into();
+        if let Some(usage) = usage {
+            json["bytes_written"] = usage.stored_bytes().into();
+            json["bytes_fetched"] = usage.read_bytes.into();
+            json["resident_bytes_max"] = usage.resident_bytes_max.into();
+        }
+        let written = placement::write_output(path, "a report", &format!("{json:#}\n"));
+        written.map_err(|error| RunError::Input(error.to_string()))?;
+        Ok(())
     }
 
     /// EvenDB with the settings that were chosen, if there are any.
@@ -377,6 +422,12 @@ impl ReplayArguments {
             order_bytes: usize::from(self.order_mib) << 20,
         };
         let of_trace = |error: RunError| error.of_file(&self.trace);
+        let listed = paired(&self.keys, &self.keys_of)?;
+        let value_bytes = settings.value_bytes;
+        let listed = match listed.is_empty() {
+            true => 0,
+            false => put_key_files(&listed, &self.trace, store, &|_| value_bytes, stop)?,
+        };
         let prepared = match self.prepare {
             true => {
                 let reader = reader_of(&self.trace)?;
@@ -392,8 +443,10 @@ impl ReplayArguments {
             }
         };
         let made = Made {
+            listed,
             prepared,
             aged_bytes,
+            is_kept: false,
         };
         let report = replay(reader, store, &settings, stop).map_err(of_trace)?;
         Ok((made, report))
@@ -410,6 +463,12 @@ impl ReplayArguments {
             self.threads
         ));
         lines.extend(self.before_text(made));
+        lines.extend(self.reader_text(report));
+        if report.intended.is_some() && report.times == Times::Seconds {
+            lines.push(
+                "times of the trace are whole seconds: the operations of each were spread evenly over it, so nothing is known of bursts within a second".to_owned(),
+            );
+        }
         if let Some(intended) = report.intended {
             lines.push(format!(
                 "due within {:.2} s; the latest operation began {} late; latencies count from when operations were due",
@@ -434,9 +493,32 @@ impl ReplayArguments {
         lines.iter().map(|line| format!("{line}\n")).collect()
     }
 
+    /// Whether the reader of the trace was the limit, and not the store.
+    fn reader_text(&self, report: &ReplayReport) -> Option<String> {
+        let share = report.waited_share();
+        let is_limit = self.speed == Speed::Max && report.duration >= LONG && share > 0.5;
+        is_limit.then(|| {
+            format!(
+                "the reader of the trace was the limit: threads waited for it {:.0} % of their time, and the store can do more",
+                100.0 * share
+            )
+        })
+    }
+
     /// What was put before the replay.
     fn before_text(&self, made: Made) -> Vec<String> {
         let mut lines = Vec::new();
+        if made.is_kept {
+            lines.push(
+                "the directory had files before: what the store held, owed and cached is a part of these figures".to_owned(),
+            );
+        }
+        if !self.keys.is_empty() {
+            lines.push(format!(
+                "{} listed keys were put before",
+                grouped(made.listed)
+            ));
+        }
         if self.prepare {
             let Prepared { put, assumed } = made.prepared;
             let assumed = match assumed {
@@ -495,36 +577,6 @@ impl ReplayArguments {
             }
         }
     }
-}
-
-/// A line for each kind of operation.
-fn table(report: &ReplayReport) -> String {
-    let mut text = format!(
-        "{:<16}{:>14}{:>10}{:>12}{:>12}{:>12}{:>12}\n",
-        "kind", "operations", "found", "p50", "p99", "p99.9", "max"
-    );
-    for (kind, of) in &report.kinds {
-        let at = |quantile| duration(of.latencies.value_at_quantile(quantile) as f64);
-        let max = duration(of.latencies.max() as f64);
-        let operations = of.latencies.len();
-        let found = match kind.is_point_read() || *kind == Kind::Pop {
-            true => format!(
-                "{:.1} %",
-                100.0 * of.records as f64 / operations.max(1) as f64
-            ),
-            false => String::new(),
-        };
-        let _ = writeln!(
-            text,
-            "{:<16}{:>14}{found:>10}{:>12}{:>12}{:>12}{max:>12}",
-            kind.name(),
-            grouped(operations),
-            at(0.5),
-            at(0.99),
-            at(0.999)
-        );
-    }
-    text
 }
 
 /// A directory that is removed when this is dropped; or none.

@@ -17,8 +17,9 @@
 //!
 //! **Time.** With a speed an operation is due at its time in the trace, divided by the speed,
 //! whether or not the store keeps up: an open loop, whose latencies count from when an operation
-//! was due. At most speed each worker begins the next operation when the last one is done, and
-//! latencies are the store's.
+//! was due. A trace without times is refused then; with times of whole seconds, the operations of a
+//! second come evenly spread over it. At most speed each worker begins the next operation when the
+//! last one is done, and latencies are the store's.
 //!
 //! **Keyspaces.** A store of the lab has one. If the trace names one, keys are unchanged. If it
 //! names several, each key has its keyspace's number before it, as four bytes that sort. Names that
@@ -56,6 +57,7 @@ mod lanes;
 mod plan;
 mod prepare;
 mod report;
+mod table;
 mod values;
 mod work;
 mod worker;
@@ -68,7 +70,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use evendb_trace::{InOrder, Operation, Reader};
+use evendb_trace::{InOrder, Operation, Reader, Times};
 
 use crate::opener::Purpose;
 use crate::purposes::COUNTER_BYTES;
@@ -76,9 +78,11 @@ use crate::recorder::RunError;
 use crate::store::Store;
 
 pub use age::age;
-pub use keys::put_keys;
+pub(crate) use keys::list_in;
+pub use keys::{paired, put_key_files, put_keys};
 use lanes::{Lanes, to_lanes};
 use plan::Planner;
+pub(crate) use plan::key_in_store;
 pub use prepare::{Prepared, prepare};
 pub use report::{Differences, ReplayReport};
 use worker::Worker;
@@ -210,6 +214,11 @@ pub fn replay<R: Read>(
     settings: &ReplaySettings,
     stop: &AtomicBool,
 ) -> Result<ReplayReport, RunError> {
+    let times = reader.header().times;
+    if times == Times::Order && matches!(settings.speed, Speed::Times(_)) {
+        let why = "the trace has no times, so it has no speed: its operations are only in their order (--speed max asks them so)";
+        return Err(RunError::Input(why.to_owned()));
+    }
     let mut planner = Planner::new(&reader, settings, store);
     let mut source = Source {
         ordered: InOrder::new(reader, settings.order_bytes),
@@ -242,6 +251,7 @@ pub fn replay<R: Read>(
         planner.begin_anew();
     }
     let mut report = run.pass(&mut source, &mut planner, u64::MAX)?;
+    report.times = times;
     report.late_in_trace = source.ordered.late();
     report.losses = source.ordered.reader().losses();
     if let Speed::Times(speed) = settings.speed {
@@ -310,6 +320,7 @@ impl Run<'_> {
             first_error.map_or(Ok(report), Err)
         })?;
         report.duration = started.elapsed();
+        report.threads = self.settings.threads.max(1);
         Ok(report)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evendb_trace::{Kind, Losses};
+use evendb_trace::{Kind, Losses, Times};
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -61,6 +61,13 @@ pub struct ReplayReport {
     pub intended: Option<Duration>,
     /// The greatest delay of an operation.
     pub late_max: Duration,
+    /// Threads that asked.
+    pub threads: usize,
+    /// The time in which they waited for the reader of the trace, all together. The wait for the
+    /// end does not count.
+    pub waited: Duration,
+    /// How far the trace's times can be believed.
+    pub times: Times,
     /// Operations that were read from the trace.
     pub operations_in_trace: u64,
     /// Operations that could not be replayed, by reason.
@@ -122,6 +129,7 @@ impl ReplayReport {
 
     pub(super) fn add(&mut self, part: ReplayReport) {
         self.late_max = self.late_max.max(part.late_max);
+        self.waited += part.waited;
         self.compared += part.compared;
         self.ranges_by_key += part.ranges_by_key;
         self.looked += part.looked;
@@ -141,6 +149,27 @@ impl ReplayReport {
             // Both have the same bounds.
             let _ = own.latencies.add(&part.latencies);
             own.records += part.records;
+        }
+    }
+
+    /// The share of their time in which threads waited for the reader of the trace. At most speed,
+    /// the store is not the limit of a replay where it is high.
+    #[must_use]
+    pub fn waited_share(&self) -> f64 {
+        let all = self.duration.as_secs_f64() * self.threads as f64;
+        match all > 0.0 {
+            true => (self.waited.as_secs_f64() / all).min(1.0),
+            false => 0.0,
+        }
+    }
+
+    /// The word for how far the trace's times can be believed.
+    #[must_use]
+    pub fn times_name(&self) -> &'static str {
+        match self.times {
+            Times::Seconds => "seconds",
+            Times::Order => "order",
+            _ => "exact",
         }
     }
 
@@ -246,6 +275,8 @@ impl ReplayReport {
             "seconds": self.duration.as_secs_f64(),
             "intended_seconds": self.intended.map(|intended| intended.as_secs_f64()),
             "late_seconds_max": self.late_max.as_secs_f64(),
+            "waited_for_the_trace_share": self.waited_share(),
+            "times_in_trace": self.times_name(),
             "operations_in_trace": self.operations_in_trace,
             "replayed": self.replayed(),
             "left_out": counts(&mut left_out),

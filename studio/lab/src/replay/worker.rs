@@ -1,6 +1,7 @@
 //! One thread of a replay: does the work of its lane when it is due, and notes the results.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TryRecvError;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ impl<'a> Worker<'a> {
 
     /// Does everything in the queue, until the first failure of the store in any lane.
     pub(super) fn run(mut self, queue: Queue) -> StoreResult<ReplayReport> {
-        for chunk in queue {
+        while let Some(chunk) = self.next(&queue) {
             for task in &chunk {
                 if self.is_stopped() {
                     return Ok(self.report);
@@ -62,6 +63,20 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(self.report)
+    }
+
+    /// The next chunk. Counts the time in which the queue was empty: there the reader of the trace
+    /// was the limit.
+    fn next(&mut self, queue: &Queue) -> Option<Vec<Task>> {
+        match queue.try_recv() {
+            Ok(chunk) => return Some(chunk),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => {}
+        }
+        let begins = Instant::now();
+        let chunk = queue.recv().ok()?;
+        self.report.waited += begins.elapsed();
+        Some(chunk)
     }
 
     fn is_stopped(&self) -> bool {

@@ -3,6 +3,7 @@
 //! other stores live outside the default build.
 
 pub mod evendb;
+pub mod keyspaces;
 pub mod memory;
 pub mod opener;
 pub mod purposes;

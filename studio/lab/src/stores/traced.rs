@@ -2,8 +2,10 @@
 //!
 //! The trait's calls are recorded as EvenDB records its public ones (`evendb-trace`): each with its
 //! key, result, time and thread; a batch by its parts. A transaction is recorded when it is done,
-//! with the operations of its last attempt. The sample is by key, as everywhere. Thread safety: as
-//! the store's. Not here: the file and the buffers.
+//! with the operations of its last attempt. The sample is by key, as everywhere. Of a store that
+//! has several keyspaces in one ([`crate::stores::keyspaces`]), operations are recorded with the
+//! keyspace and the key in it, and a scan ends where its keyspace does. Thread safety: as the
+//! store's. Not here: the file and the buffers.
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use crate::purposes::{
 };
 use crate::readable::{bytes, grouped};
 use crate::store::{BatchWrite, Store, StoreResult};
+use crate::stores::keyspaces;
 use crate::transactions::{READS, TransactionalStore, Work};
 
 /// The outcome of a trace, in one line.
@@ -32,13 +35,57 @@ pub fn told(summary: &Summary) -> String {
 pub struct TracedStore {
     inner: Box<dyn Store>,
     slot: Arc<RecorderHandle>,
+    /// Keys have the number of their keyspace before them.
+    has_keyspaces: bool,
 }
 
 impl TracedStore {
     /// Records the operations of `inner` by `slot`.
     #[must_use]
     pub fn new(inner: Box<dyn Store>, slot: Arc<RecorderHandle>) -> Self {
-        Self { inner, slot }
+        Self {
+            inner,
+            slot,
+            has_keyspaces: false,
+        }
+    }
+
+    /// The same for a store that has several keyspaces in one.
+    #[must_use]
+    pub fn of_keyspaces(inner: Box<dyn Store>, slot: Arc<RecorderHandle>) -> Self {
+        Self {
+            has_keyspaces: true,
+            ..Self::new(inner, slot)
+        }
+    }
+
+    /// The number of the keyspace, and the key in it.
+    fn split<'k>(&self, key: &'k [u8]) -> (u32, &'k [u8]) {
+        match self.has_keyspaces {
+            true => keyspaces::split(key),
+            false => (0, key),
+        }
+    }
+
+    /// Begins a call of this key, if it is in the sample.
+    fn begin(&self, key: &[u8]) -> Option<Began> {
+        self.slot.begin(self.split(key).1)
+    }
+
+    fn call<'k>(&self, kind: Kind, key: &'k [u8]) -> Call<'k> {
+        let (keyspace, key) = self.split(key);
+        Call::new(kind, keyspace, key)
+    }
+
+    /// The end of a range, in the keyspace of its beginning. The end of the keyspace is no key.
+    fn end_key<'k>(&self, call: &Call<'_>, end: &'k [u8]) -> Option<&'k [u8]> {
+        let (keyspace, end) = self.split(end);
+        (keyspace == call.keyspace).then_some(end)
+    }
+
+    /// Whether a key is of the keyspace of a call.
+    fn is_of(&self, call: &Call<'_>, key: &[u8]) -> bool {
+        self.split(key).0 == call.keyspace
     }
 
     fn record<T>(
@@ -59,10 +106,10 @@ impl TracedStore {
         (kind, key, value): (Kind, &[u8], Option<&[u8]>),
         write: impl FnOnce() -> StoreResult<()>,
     ) -> StoreResult<()> {
-        let began = self.slot.begin(key);
+        let began = self.begin(key);
         let written = write();
         if let Some(began) = began {
-            let mut call = Call::new(kind, 0, key);
+            let mut call = self.call(kind, key);
             call.value_len = value.map(|value| value.len() as u64);
             call.value = value;
             call.outcome = outcome(&written);
@@ -92,6 +139,18 @@ impl TracedStore {
         };
         self.slot.end(began, &call);
         found
+    }
+
+    fn batch_call<'w>(&self, write: &BatchWrite<'w>) -> Call<'w> {
+        match *write {
+            BatchWrite::Put(key, value) => {
+                let mut call = self.call(Kind::Put, key);
+                call.value_len = Some(value.len() as u64);
+                call.value = Some(value);
+                call
+            }
+            BatchWrite::Delete(key) => self.call(Kind::Delete, key),
+        }
     }
 
     /// Records a scan that lent this number of records.
@@ -135,26 +194,14 @@ fn outcome<T>(result: &StoreResult<T>) -> Outcome {
     }
 }
 
-fn batch_call<'w>(write: &BatchWrite<'w>) -> Call<'w> {
-    match *write {
-        BatchWrite::Put(key, value) => {
-            let mut call = Call::new(Kind::Put, 0, key);
-            call.value_len = Some(value.len() as u64);
-            call.value = Some(value);
-            call
-        }
-        BatchWrite::Delete(key) => Call::new(Kind::Delete, 0, key),
-    }
-}
-
 impl Store for TracedStore {
     crate::passed_on!(inner: name, stats);
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        let Some(began) = self.slot.begin(key) else {
+        let Some(began) = self.begin(key) else {
             return self.inner.get(key, check);
         };
-        let call = Call::new(Kind::Get, 0, key);
+        let call = self.call(Kind::Get, key);
         self.look((began, call), check, |lent| self.inner.get(key, lent))
     }
 
@@ -172,16 +219,21 @@ impl Store for TracedStore {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
-        let began = self.slot.begin(from);
-        let lent = self.inner.scan(from, limit, each);
-        self.scanned(began, Call::new(Kind::Scan, 0, from), limit, lent)
+        let (began, call) = (self.begin(from), self.call(Kind::Scan, from));
+        let mut own = 0;
+        let lent = self.inner.scan(from, limit, &mut |key, value| {
+            let is_own = self.is_of(&call, key);
+            own += usize::from(is_own);
+            is_own && each(key, value)
+        });
+        self.scanned(began, call, limit, lent.map(|_| own))
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
         let Some(began) = self.slot.begin_always() else {
             return self.inner.batch(writes);
         };
-        let group = self.parts(began, writes.iter().map(batch_call));
+        let group = self.parts(began, writes.iter().map(|write| self.batch_call(write)));
         let written = self.inner.batch(writes);
         if group != 0 {
             self.record(Some(began), &written, || {
@@ -195,11 +247,11 @@ impl Store for TracedStore {
     }
 
     fn delete_range(&self, low: &[u8], high: &[u8]) -> StoreResult<()> {
-        let began = self.slot.begin(low);
+        let began = self.begin(low);
         let deleted = self.inner.delete_range(low, high);
         if let Some(began) = began {
-            let mut call = Call::new(Kind::DeleteRange, 0, low);
-            call.end_key = Some(high);
+            let mut call = self.call(Kind::DeleteRange, low);
+            call.end_key = self.end_key(&call, high);
             call.outcome = outcome(&deleted);
             self.slot.end(began, &call);
         }
@@ -255,13 +307,13 @@ impl TransactionalStore for TracedStore {
         let writes: Vec<_> = work.writes().collect();
         let begin = std::iter::once(Call::new(Kind::Begin, 0, &[]));
         let gets = reads.iter().map(|key| {
-            let mut call = Call::new(Kind::Get, 0, key);
+            let mut call = self.call(Kind::Get, key);
             call.older_moment = true;
             call
         });
         let puts = writes.iter().map(|(key, value)| {
             let put = BatchWrite::Put(key, value);
-            batch_call(&put)
+            self.batch_call(&put)
         });
         let parts = || gets.clone().chain(puts.clone());
         if parts().any(|call| self.slot.takes(call.key)) {
@@ -313,10 +365,16 @@ impl BothEndsStore for TracedStore {
     ) -> StoreResult<usize> {
         let inner = given(self, self.inner.both_ends(), "scan_back")?;
         // A scan is in the sample by the key at which it begins.
-        let began = self.slot.begin(range.1.unwrap_or(range.0));
-        let lent = inner.scan_back(range, limit, each);
-        let mut call = Call::new(Kind::Scan, 0, range.0);
-        call.end_key = range.1;
+        let began = self.begin(range.1.unwrap_or(range.0));
+        let mut call = self.call(Kind::Scan, range.0);
+        call.end_key = range.1.and_then(|end| self.end_key(&call, end));
+        let mut own = 0;
+        let lent = inner.scan_back(range, limit, &mut |key, value| {
+            let is_own = self.is_of(&call, key);
+            own += usize::from(is_own);
+            is_own && each(key, value)
+        });
+        let lent = lent.map(|_| own);
         call.reverse = true;
         self.scanned(began, call, limit, lent)
     }
@@ -328,11 +386,11 @@ impl BothEndsStore for TracedStore {
         taken: &mut dyn FnMut(&[u8]),
     ) -> StoreResult<bool> {
         let inner = given(self, self.inner.both_ends(), "pop")?;
-        let Some(began) = self.slot.begin(range.0) else {
+        let Some(began) = self.begin(range.0) else {
             return inner.pop(range, end, taken);
         };
-        let mut call = Call::new(Kind::Pop, 0, range.0);
-        call.end_key = range.1;
+        let mut call = self.call(Kind::Pop, range.0);
+        call.end_key = range.1.and_then(|end| self.end_key(&call, end));
         call.reverse = end == RangeEnd::Last;
         self.look((began, call), taken, |lent| inner.pop(range, end, lent))
     }
@@ -344,7 +402,7 @@ impl IngestingStore for TracedStore {
         inner.ingest(&mut |key, value| {
             let is_there = records(key, value);
             if is_there && let Some(began) = self.slot.begin(key) {
-                let mut call = Call::new(Kind::Ingest, 0, key);
+                let mut call = self.call(Kind::Ingest, key);
                 call.value_len = Some(value.len() as u64);
                 call.value = Some(value);
                 self.slot.part(began, &call);

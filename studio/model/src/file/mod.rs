@@ -1,4 +1,5 @@
-//! The model file: a [`Model`] as TOML, for people to read and edit.
+//! The model file: a [`Model`] of one keyspace, or a [`Workload`] of several, as TOML, for people
+//! to read and edit.
 //!
 //! ```text
 //!   text --(toml, serde)--> tables (`tables.rs`) --(checks, `read.rs`)--> Model
@@ -9,15 +10,17 @@
 //! ```
 //! Every table refuses unknown fields, so a slip in the name of a field is told and not ignored.
 //! The first field is the version of the format, [`FORMAT`]; a file of another version is refused.
-//! docs/models.md explains the fields.
+//! A file with tables `[[keyspace]]` is a workload of these keyspaces; one without them is a model
+//! of one keyspace. docs/models.md explains the fields.
 
-mod read;
+pub(crate) mod read;
 mod tables;
 mod write;
 
 use std::fmt;
 
 use crate::model::Model;
+use crate::workload::Workload;
 
 /// The version of the format that is written, and the only one that is read.
 pub const FORMAT: u32 = 1;
@@ -73,9 +76,22 @@ impl Model {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn from_toml(text: &str) -> Result<Self, ModelError> {
-        let tables: tables::File =
-            toml::from_str(text).map_err(|error| ModelError::Text(error.to_string()))?;
-        read::model(&tables, text)
+        if has_keyspaces(text)? {
+            let workload = Self::several(text)?;
+            return Err(ModelError::Field {
+                field: "keyspace".to_owned(),
+                line: None,
+                why: format!(
+                    "there are {} keyspaces, and this is for a model of one",
+                    workload.keyspaces.len()
+                ),
+            });
+        }
+        read::model(&parsed::<tables::File>(text)?, text)
+    }
+
+    fn several(text: &str) -> Result<Workload, ModelError> {
+        read::several(&parsed::<tables::SeveralFile>(text)?, text)
     }
 
     /// The text of its model file.
@@ -90,5 +106,44 @@ impl Model {
     }
 }
 
+impl Workload {
+    /// Reads a model file's text, of one keyspace or of several.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn from_toml(text: &str) -> Result<Self, ModelError> {
+        match has_keyspaces(text)? {
+            true => Model::several(text),
+            false => Model::from_toml(text).map(Self::from),
+        }
+    }
+
+    /// The text of its model file. It has no tables of keyspaces if there is only one, with the
+    /// name that such files stand for.
+    ///
+    /// # Errors
+    /// A field has a value that a file cannot have, so that the text would not be read back.
+    pub fn to_toml(&self) -> Result<String, ModelError> {
+        if let Some(model) = self.only() {
+            return model.to_toml();
+        }
+        let tables = write::several(self);
+        let text = toml::to_string(&tables).map_err(|error| ModelError::Text(error.to_string()))?;
+        read::several(&tables, &text)?;
+        Ok(text)
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ModelError> {
+    toml::from_str(text).map_err(|error| ModelError::Text(error.to_string()))
+}
+
+/// Whether the text has tables of keyspaces.
+fn has_keyspaces(text: &str) -> Result<bool, ModelError> {
+    Ok(parsed::<tables::Form>(text)?.keyspace.is_some())
+}
+
+#[cfg(test)]
+mod several_tests;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! From tables to a model: the allowed values of each field.
 
-use super::tables::{AccessesTable, File, RangesTable, RateTable, SizesTable};
+use super::tables::{
+    AccessesTable, File, LoadTables, MixTable, RangesTable, RateTable, SeveralFile, SizesTable,
+};
 use super::{FORMAT, ModelError};
 use crate::access::{Accesses, Own, RANGES_MAX, Ranges};
 use crate::curve::{Curve, Shape};
@@ -9,6 +11,7 @@ use crate::model::{
     SCAN_LENGTH_MAX, VALUE_BYTES_MAX, Values,
 };
 use crate::sizes::{Sizes, Spread};
+use crate::workload::{KEYSPACES_MAX, Keyspace, NAME_BYTES_MAX, Workload};
 
 /// Shares that must add up to 1 may miss it by this: people write rounded numbers.
 const ROUNDED: f64 = 1e-3;
@@ -17,7 +20,26 @@ const ROUNDED: f64 = 1e-3;
 #[derive(Clone, Copy)]
 struct Place<'a> {
     text: &'a str,
+    /// The number of the keyspace, from 0 on, and its name, if the table is of a keyspace of
+    /// several.
+    keyspace: Option<(usize, &'a str)>,
     table: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// What stands above the first table of a file.
+    fn root(text: &'a str) -> Self {
+        Place {
+            text,
+            keyspace: None,
+            table: "",
+        }
+    }
+
+    /// A table of the same keyspace.
+    fn of(self, table: &'a str) -> Self {
+        Place { table, ..self }
+    }
 }
 
 impl Place<'_> {
@@ -26,9 +48,19 @@ impl Place<'_> {
             "" => field.to_owned(),
             table => format!("{table}.{field}"),
         };
+        let (line, field) = match self.keyspace {
+            None => (line_of(self.text, self.table, field), whole),
+            Some((number, name)) => (
+                line_within(self.text, number, self.table, field),
+                match name {
+                    "" => format!("{whole} of keyspace {}", number + 1),
+                    name => format!("{whole} of keyspace `{}`", name.escape_debug()),
+                },
+            ),
+        };
         ModelError::Field {
-            line: line_of(self.text, self.table, field),
-            field: whole,
+            line,
+            field,
             why: why.into(),
         }
     }
@@ -104,26 +136,151 @@ fn line_of(text: &str, table: &str, field: &str) -> Option<usize> {
     head
 }
 
+/// The line of a field of a keyspace's table, where `number` keyspaces stand before.
+fn line_within(text: &str, number: usize, table: &str, field: &str) -> Option<usize> {
+    let is_head = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default();
+        let name = line.trim().strip_prefix("[[");
+        let name = name.and_then(|name| name.strip_suffix("]]"));
+        name.is_some_and(|name| name.trim() == "keyspace")
+    };
+    let heads = text.lines().enumerate().filter(|(_, line)| is_head(line));
+    let mut heads = heads.map(|(index, _)| index).skip(number);
+    let (first, end) = (heads.next()?, heads.next().unwrap_or(usize::MAX));
+    let own = text.lines().take(end).skip(first);
+    let own: Vec<&str> = own.collect();
+    let table = match table {
+        "" => "keyspace".to_owned(),
+        table => format!("keyspace.{table}"),
+    };
+    let line = line_of(&own.join("\n"), &table, field).unwrap_or(1);
+    Some(first + line)
+}
+
 pub(super) fn model(file: &File, text: &str) -> Result<Model, ModelError> {
-    if file.format != FORMAT {
-        return Err(ModelError::Format { found: file.format });
+    let root = Place::root(text);
+    whole(
+        (file.format, &file.name),
+        (file.operations, file.memory_bytes),
+        root,
+    )?;
+    let rate = file.rate.as_ref();
+    Ok(Model {
+        name: file.name.clone(),
+        about: file.about.clone(),
+        operations: file.operations,
+        memory_bytes: file.memory_bytes,
+        rate: rate
+            .map(|table| self::rate(table, root.of("rate")))
+            .transpose()?,
+        ..load(file.load(), root)?
+    })
+}
+
+/// Checks what both forms of a file have at the top.
+fn whole(
+    (format, name): (u32, &str),
+    (operations, memory_bytes): (u64, Option<u64>),
+    at: Place<'_>,
+) -> Result<(), ModelError> {
+    if format != FORMAT {
+        return Err(ModelError::Format { found: format });
     }
-    let at = |table| Place { text, table };
-    let root = at("");
-    if file.name.is_empty() {
-        return Err(root.error("name", "is empty"));
+    if name.is_empty() {
+        return Err(at.error("name", "is empty"));
     }
-    let pairs = root.count("pairs", file.pairs, 1, PAIRS_MAX)?;
-    let operations = root.count("operations", file.operations, 1, 1 << 60)?;
-    if let Some(bytes) = file.memory_bytes {
-        root.count("memory_bytes", bytes, 1, 1 << 60)?;
+    at.count("operations", operations, 1, 1 << 60)?;
+    if let Some(bytes) = memory_bytes {
+        at.count("memory_bytes", bytes, 1, 1 << 60)?;
     }
-    let mix = mix(file, at("mix"))?;
-    let keys = sizes(&file.keys, at("keys"), [KEY_BYTES_MIN, KEY_BYTES_MAX])?;
-    let values = values(file, text, mix)?;
-    let scans = file
+    Ok(())
+}
+
+/// A file of several keyspaces.
+pub(super) fn several(file: &SeveralFile, text: &str) -> Result<Workload, ModelError> {
+    let root = Place::root(text);
+    whole(
+        (file.format, &file.name),
+        (file.operations, file.memory_bytes),
+        root,
+    )?;
+    let all = &file.keyspace;
+    if all.is_empty() || all.len() > KEYSPACES_MAX {
+        let why = format!(
+            "there are {} tables of this name, and there must be 1 to {KEYSPACES_MAX}",
+            all.len()
+        );
+        return Err(root.error("keyspace", why));
+    }
+    let at = |number: usize| Place {
+        keyspace: Some((number, &all[number].name)),
+        ..root
+    };
+    let (mut keyspaces, mut shares): (Vec<Keyspace>, f64) = (Vec::new(), 0.0);
+    for (number, table) in all.iter().enumerate() {
+        let at = at(number);
+        let name = &table.name;
+        if let Some(why) = refused_name(name) {
+            return Err(at.error("name", why));
+        }
+        if let Some(first) = keyspaces.iter().position(|known| known.name == *name) {
+            let why = format!("keyspace {} has this name already", first + 1);
+            return Err(at.error("name", why));
+        }
+        shares += at.between("share", table.share, 0.0, 1.0)?;
+        let load = Model {
+            name: name.clone(),
+            operations: ((file.operations as f64 * table.share).round() as u64).max(1),
+            ..load(table.load(), at)?
+        };
+        keyspaces.push(Keyspace {
+            name: name.clone(),
+            share: table.share,
+            load,
+        });
+    }
+    if (shares - 1.0).abs() > ROUNDED {
+        let why = format!("the shares of all keyspaces add up to {shares}, and not to 1");
+        return Err(at(0).error("share", why));
+    }
+    let rate = file.rate.as_ref();
+    Ok(Workload {
+        name: file.name.clone(),
+        about: file.about.clone(),
+        operations: file.operations,
+        memory_bytes: file.memory_bytes,
+        rate: rate
+            .map(|table| self::rate(table, root.of("rate")))
+            .transpose()?,
+        keyspaces,
+    })
+}
+
+/// Why a keyspace cannot have this name.
+pub(crate) fn refused_name(name: &str) -> Option<String> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        let bytes = name.len();
+        return Some(format!(
+            "must have 1 to {NAME_BYTES_MAX} bytes, and has {bytes}"
+        ));
+    }
+    // Lists of keys have the name in a column of a line.
+    let control = name.chars().find(|one| one.is_control())?;
+    Some(format!(
+        "has the character U+{:04X}; control characters are not allowed",
+        u32::from(control)
+    ))
+}
+
+/// What a file says of one keyspace. The rest of the model is empty.
+fn load(tables: LoadTables<'_>, root: Place<'_>) -> Result<Model, ModelError> {
+    let at = |table| root.of(table);
+    let pairs = root.count("pairs", tables.pairs, 1, PAIRS_MAX)?;
+    let mix = mix(tables.mix, at("mix"))?;
+    let keys = sizes(tables.keys, at("keys"), [KEY_BYTES_MIN, KEY_BYTES_MAX])?;
+    let values = values(tables, root, mix)?;
+    let scans = tables
         .scans
-        .as_ref()
         .map(|scans| sizes(scans, at("scans"), [1, SCAN_LENGTH_MAX]))
         .transpose()?;
     if mix.scan > 0.0 && scans.is_none() {
@@ -132,22 +289,21 @@ pub(super) fn model(file: &File, text: &str) -> Result<Model, ModelError> {
             "is above 0, and there is no table `scans` with their lengths",
         ));
     }
-    let ranges = match &file.ranges {
+    let ranges = match tables.ranges {
         Some(table) => Some(self::ranges(table, pairs, at("ranges"))?),
         None => None,
     };
-    let accesses = match &file.accesses {
+    let accesses = match tables.accesses {
         Some(table) => Some(common_accesses(table, at("accesses"))?),
         None => None,
     };
-    let own = own(file, ranges.as_ref(), text)?;
-    let rate = file.rate.as_ref();
+    let own = own(tables, ranges.as_ref(), root)?;
     Ok(Model {
-        name: file.name.clone(),
-        about: file.about.clone(),
+        name: String::new(),
+        about: String::new(),
         pairs,
-        operations,
-        memory_bytes: file.memory_bytes,
+        operations: 1,
+        memory_bytes: None,
         mix,
         keys,
         values,
@@ -155,14 +311,11 @@ pub(super) fn model(file: &File, text: &str) -> Result<Model, ModelError> {
         ranges,
         accesses,
         own,
-        rate: rate
-            .map(|table| self::rate(table, at("rate")))
-            .transpose()?,
+        rate: None,
     })
 }
 
-fn mix(file: &File, at: Place<'_>) -> Result<Mix, ModelError> {
-    let table = &file.mix;
+fn mix(table: &MixTable, at: Place<'_>) -> Result<Mix, ModelError> {
     let mix = Mix {
         get: table.get,
         put: table.put,
@@ -183,10 +336,10 @@ fn mix(file: &File, at: Place<'_>) -> Result<Mix, ModelError> {
     Ok(mix)
 }
 
-fn values(file: &File, text: &str, mix: Mix) -> Result<Values, ModelError> {
+fn values(tables: LoadTables<'_>, root: Place<'_>, mix: Mix) -> Result<Values, ModelError> {
     let limits = [0, VALUE_BYTES_MAX];
-    let at = |table| Place { text, table };
-    let table = &file.values;
+    let at = |table| root.of(table);
+    let table = tables.values;
     let compressible = u64::from(table.compressible);
     at("values").count("compressible", compressible, 0, 100)?;
     let put = sizes(&table.put, at("values.put"), limits)?;
@@ -319,25 +472,25 @@ fn curve(table: &RangesTable, count: u64, at: Place<'_>) -> Result<Ranges, Model
 }
 
 /// What kinds have of their own.
-fn own(file: &File, common: Option<&Ranges>, text: &str) -> Result<[OwnHeat; 5], ModelError> {
+fn own(
+    tables: LoadTables<'_>,
+    common: Option<&Ranges>,
+    root: Place<'_>,
+) -> Result<[OwnHeat; 5], ModelError> {
     let mut own: [OwnHeat; 5] = Default::default();
     for kind in Kind::ALL {
         let number = kind as usize;
-        if let (Some(of_all), Some(common)) = (&file.ranges, common)
+        if let (Some(of_all), Some(common)) = (tables.ranges, common)
             && let Some(table) = of_all.own()[number]
         {
             let name = format!("ranges.{}", kind.name());
-            own[number].ranges = Some(own_ranges(
-                table,
-                common.count,
-                Place { text, table: &name },
-            )?);
+            own[number].ranges = Some(own_ranges(table, common.count, root.of(&name))?);
         }
-        if let Some(of_all) = &file.accesses
+        if let Some(of_all) = tables.accesses
             && let Some(table) = of_all.own()[number]
         {
             let name = format!("accesses.{}", kind.name());
-            own[number].accesses = Some(own_accesses(table, Place { text, table: &name })?);
+            own[number].accesses = Some(own_accesses(table, root.of(&name))?);
         }
     }
     Ok(own)

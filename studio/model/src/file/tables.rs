@@ -4,8 +4,64 @@
 //! error of a field can name the field. With alternatives, it could name only the table. For the
 //! same reason a kind's own table of ranges or accesses, which stands within the common one, has
 //! the same type.
+//!
+//! A file of one keyspace is a [`File`]; one of several is a [`SeveralFile`]. [`LoadTables`] are
+//! the tables that both have for a keyspace.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+
+/// Whether a file has tables of keyspaces.
+#[derive(Deserialize)]
+pub(super) struct Form {
+    pub keyspace: Option<IgnoredAny>,
+}
+
+/// A file of several keyspaces.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SeveralFile {
+    pub format: u32,
+    pub name: String,
+    #[serde(default)]
+    pub about: String,
+    pub operations: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateTable>,
+    pub keyspace: Vec<KeyspaceTable>,
+}
+
+/// One keyspace of several.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeyspaceTable {
+    pub name: String,
+    pub share: f64,
+    pub pairs: u64,
+    pub mix: MixTable,
+    pub keys: SizesTable,
+    pub values: ValuesTable,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scans: Option<SizesTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranges: Option<RangesTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<AccessesTable>,
+}
+
+/// What a file says of one keyspace.
+#[derive(Clone, Copy)]
+pub(super) struct LoadTables<'a> {
+    pub pairs: u64,
+    pub mix: &'a MixTable,
+    pub keys: &'a SizesTable,
+    pub values: &'a ValuesTable,
+    pub scans: Option<&'a SizesTable>,
+    pub ranges: Option<&'a RangesTable>,
+    pub accesses: Option<&'a AccessesTable>,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +205,34 @@ pub(super) struct RateTable {
     pub b: f64,
     pub c: f64,
     pub d: f64,
+}
+
+impl File {
+    pub(super) fn load(&self) -> LoadTables<'_> {
+        LoadTables {
+            pairs: self.pairs,
+            mix: &self.mix,
+            keys: &self.keys,
+            values: &self.values,
+            scans: self.scans.as_ref(),
+            ranges: self.ranges.as_ref(),
+            accesses: self.accesses.as_ref(),
+        }
+    }
+}
+
+impl KeyspaceTable {
+    pub(super) fn load(&self) -> LoadTables<'_> {
+        LoadTables {
+            pairs: self.pairs,
+            mix: &self.mix,
+            keys: &self.keys,
+            values: &self.values,
+            scans: self.scans.as_ref(),
+            ranges: self.ranges.as_ref(),
+            accesses: self.accesses.as_ref(),
+        }
+    }
 }
 
 impl RangesTable {

@@ -2,21 +2,16 @@
 
 use super::FORMAT;
 use super::tables::{
-    AccessesTable, Bar, File, MixTable, RangesTable, RateTable, SizesTable, ValuesTable,
+    AccessesTable, Bar, File, KeyspaceTable, MixTable, RangesTable, RateTable, SeveralFile,
+    SizesTable, ValuesTable,
 };
 use crate::access::{Accesses, Own};
 use crate::curve::Curve;
 use crate::model::{Kind, Mix, Model, Rate};
 use crate::sizes::{Sizes, Spread};
+use crate::workload::{Keyspace, Workload};
 
 pub(super) fn tables(model: &Model) -> File {
-    let Mix {
-        get,
-        put,
-        delete,
-        merge,
-        scan,
-    } = model.mix;
     File {
         format: FORMAT,
         name: model.name.clone(),
@@ -24,25 +19,70 @@ pub(super) fn tables(model: &Model) -> File {
         pairs: model.pairs,
         operations: model.operations,
         memory_bytes: model.memory_bytes,
-        mix: MixTable {
-            get,
-            put,
-            delete,
-            merge,
-            scan,
-        },
+        mix: mix(model.mix),
         keys: sizes(&model.keys),
-        values: ValuesTable {
-            compressible: model.values.compressible,
-            put: sizes(&model.values.sizes),
-            loaded: Some(sizes(&model.values.loaded)),
-        },
+        values: values(model),
         scans: model.scans.as_ref().map(sizes),
         ranges: ranges(model),
         accesses: accesses(model),
-        rate: model
-            .rate
-            .map(|Rate { a, b, c, d }| RateTable { a, b, c, d }),
+        rate: model.rate.map(rate),
+    }
+}
+
+pub(super) fn several(workload: &Workload) -> SeveralFile {
+    SeveralFile {
+        format: FORMAT,
+        name: workload.name.clone(),
+        about: workload.about.clone(),
+        operations: workload.operations,
+        memory_bytes: workload.memory_bytes,
+        rate: workload.rate.map(rate),
+        keyspace: workload.keyspaces.iter().map(keyspace).collect(),
+    }
+}
+
+fn keyspace(keyspace: &Keyspace) -> KeyspaceTable {
+    let model = &keyspace.load;
+    KeyspaceTable {
+        name: keyspace.name.clone(),
+        share: keyspace.share,
+        pairs: model.pairs,
+        mix: mix(model.mix),
+        keys: sizes(&model.keys),
+        values: values(model),
+        scans: model.scans.as_ref().map(sizes),
+        ranges: ranges(model),
+        accesses: accesses(model),
+    }
+}
+
+fn rate(rate: Rate) -> RateTable {
+    let Rate { a, b, c, d } = rate;
+    RateTable { a, b, c, d }
+}
+
+fn mix(mix: Mix) -> MixTable {
+    let Mix {
+        get,
+        put,
+        delete,
+        merge,
+        scan,
+    } = mix;
+    MixTable {
+        get,
+        put,
+        delete,
+        merge,
+        scan,
+    }
+}
+
+fn values(model: &Model) -> ValuesTable {
+    ValuesTable {
+        compressible: model.values.compressible,
+        put: sizes(&model.values.sizes),
+        loaded: Some(sizes(&model.values.loaded)),
     }
 }
 

@@ -11,8 +11,9 @@
 //!   rates -------------------------------- fits -->   rate                  (rate.rs)
 //!   pearson -------------------------------------->   a warning, if parts depend on each other
 //! ```
-//! Each choice is told in a note, with the error of the chosen candidate and of the others. A model
-//! has one keyspace: the busiest, or the one that is named.
+//! Each choice is told in a note, with the error of the chosen candidate and of the others.
+//! [`make`] makes a model of one keyspace: the busiest, or the one that is named. [`make_workload`]
+//! makes one of each keyspace of the trace (`workload.rs`).
 //!
 //! An analysis leaves out figures about what a load does not have. So every figure may be missing
 //! except the composition. [`Made::unknown`] says what is assumed for what cannot be known.
@@ -23,14 +24,17 @@ mod own;
 mod parts;
 mod rate;
 mod space;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod workload;
 
+use crate::file::ModelError;
 use crate::model::{Kind, Mix, Model, PAIRS_MAX};
 use evendb_report::Document;
 use std::fmt;
 use table::Table;
+pub use workload::{MadeWorkload, make_workload};
 
 /// What is known in addition to the analysis.
 #[derive(Clone, Debug, Default)]
@@ -106,11 +110,21 @@ impl Made {
     /// # Errors
     /// `NoModel` if the text would not be read back.
     pub fn to_toml(&self) -> Result<String, MakeError> {
-        let text = self.model.to_toml();
-        let text = text.map_err(|error| MakeError::NoModel(error.to_string()))?;
-        let comments = self.notes.iter().map(|note| format!("# {note}\n"));
-        Ok(comments.collect::<String>() + &text)
+        with_notes(self.model.to_toml(), &self.notes)
     }
+}
+
+/// The text of a file below notes.
+fn with_notes(text: Result<String, ModelError>, notes: &[String]) -> Result<String, MakeError> {
+    let text = text.map_err(|error| MakeError::NoModel(error.to_string()))?;
+    let comments = notes.iter().map(|note| format!("# {}\n", on_a_line(note)));
+    Ok(comments.collect::<String>() + &text)
+}
+
+/// A note without ends of lines and other characters that a comment cannot have. A name of a trace
+/// may have them.
+fn on_a_line(note: &str) -> String {
+    note.replace(char::is_control, "?")
 }
 
 /// The kinds of operation of a trace that a model has.
@@ -146,28 +160,15 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         keyspace,
         mix,
     };
-    let (named, pairs) = pairs(&source, known, &mut notes)?;
-    let keys = parts::keys(&source, &mut notes)?;
-    let values = parts::values(&source, &mut notes)?;
-    let scans = parts::scans(&source, known.scan_length, &mut notes)?;
-    let spots = hot::spots(&source, pairs, named, &mut notes)?;
-    let rate = rate::rate(&source, &mut notes)?;
-    parts::warn_of_correlations(&source, &mut notes)?;
     let model = Model {
         name: known.name.clone().unwrap_or_else(|| "made".to_owned()),
         about: format!("Made of \"{}\"", document.title),
-        pairs,
         operations: composition.operations as u64,
-        memory_bytes: None,
-        mix,
-        keys,
-        values,
-        scans,
-        ranges: spots.ranges,
-        accesses: spots.accesses,
-        own: spots.own,
-        rate,
+        ..load(source, known, &mut notes)?
     };
+    let rate = rate::rate(&[source], &mut notes)?;
+    let model = Model { rate, ..model };
+    parts::warn_of_correlations(&source, &mut notes)?;
     let text = model
         .to_toml()
         .map_err(|error| MakeError::NoModel(error.to_string()))?;
@@ -176,6 +177,30 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         model,
         notes: notes.all,
         unknown: notes.unknown,
+    })
+}
+
+/// What is asked of one keyspace. What a model says of the whole is empty.
+fn load(source: Source<'_>, known: &Known, notes: &mut Notes) -> Result<Model, MakeError> {
+    let (named, pairs) = pairs(&source, known, notes)?;
+    let keys = parts::keys(&source, notes)?;
+    let values = parts::values(&source, notes)?;
+    let scans = parts::scans(&source, known.scan_length, notes)?;
+    let spots = hot::spots(&source, pairs, named, notes)?;
+    Ok(Model {
+        name: String::new(),
+        about: String::new(),
+        pairs,
+        operations: 1,
+        memory_bytes: None,
+        mix: source.mix,
+        keys,
+        values,
+        scans,
+        ranges: spots.ranges,
+        accesses: spots.accesses,
+        own: spots.own,
+        rate: None,
     })
 }
 
@@ -264,6 +289,7 @@ fn busiest(keyspaces: &[String], operations: &[f64]) -> Result<String, MakeError
 }
 
 /// The source of all parts.
+#[derive(Clone, Copy)]
 struct Source<'a> {
     document: &'a Document,
     keyspace: &'a str,

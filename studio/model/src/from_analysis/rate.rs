@@ -4,6 +4,7 @@ use super::{MakeError, Notes, Source, kind_of};
 use crate::curve::Shape;
 use crate::curve_fit;
 use crate::model::Rate;
+use std::collections::BTreeMap;
 
 /// The limits of a burst at the beginning. Its rates are above the upper quartile by more than this
 /// many times the distance of the quartiles, and by more than this share of the upper quartile. It
@@ -18,8 +19,8 @@ const R_SQUARED_MIN: f64 = 0.5;
 
 /// Operations a second: a sine, if it explains the course and stays near the measured rates, else
 /// their mean.
-pub(super) fn rate(source: &Source<'_>, notes: &mut Notes) -> Result<Option<Rate>, MakeError> {
-    let points = rates(source)?;
+pub(super) fn rate(sources: &[Source<'_>], notes: &mut Notes) -> Result<Option<Rate>, MakeError> {
+    let points = rates(sources)?;
     let burst = burst(&points);
     let (first, points) = points.split_at(burst);
     if let Some((until, _)) = points.first().filter(|_| burst > 0) {
@@ -72,24 +73,26 @@ pub(super) fn rate(source: &Source<'_>, notes: &mut Notes) -> Result<Option<Rate
     Ok(Some(sine))
 }
 
-/// The operations a second of all kinds of a model, by time.
-fn rates(source: &Source<'_>) -> Result<Vec<(f64, f64)>, MakeError> {
-    let table = source.table("rates")?;
-    let (kinds, times, rates) = (
-        table.texts("kind")?,
-        table.numbers("time")?,
-        table.numbers("per_second")?,
-    );
-    let mut points: Vec<(f64, f64)> = Vec::new();
-    for ((kind, time), rate) in kinds.iter().zip(times).zip(rates) {
-        if kind_of(kind).is_none() {
-            continue;
-        }
-        match points.iter_mut().find(|(at, _)| *at == time) {
-            Some((_, sum)) => *sum += rate,
-            None => points.push((time, rate)),
+/// The operations a second of all kinds of a model in these keyspaces, by time.
+fn rates(sources: &[Source<'_>]) -> Result<Vec<(f64, f64)>, MakeError> {
+    let mut points: BTreeMap<u64, f64> = BTreeMap::new();
+    for source in sources {
+        let table = source.table("rates")?;
+        let (kinds, times, rates) = (
+            table.texts("kind")?,
+            table.numbers("time")?,
+            table.numbers("per_second")?,
+        );
+        for ((kind, time), rate) in kinds.iter().zip(times).zip(rates) {
+            if kind_of(kind).is_some() {
+                *points.entry(time.to_bits()).or_default() += rate;
+            }
         }
     }
+    let points = points.into_iter();
+    let mut points: Vec<_> = points
+        .map(|(at, rate)| (f64::from_bits(at), rate))
+        .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     // The last one may be cut by the end of the trace.
     if points.len() > 2 {

@@ -1,6 +1,6 @@
 //! The format of a file, by its first bytes.
 
-use super::text::LineFormat;
+use super::text::{BYTE_ORDER_MARK, LineFormat};
 use super::{Format, meta, rocksdb, twitter, ycsb};
 use crate::frame::MAGIC;
 
@@ -26,14 +26,21 @@ pub fn detect(begin: &[u8]) -> Option<Format> {
     if rocksdb::is_begin(begin) {
         return Some(Format::RocksDb);
     }
+    let begin = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begin);
     let lines = || {
         let lines = begin.split(|byte| *byte == b'\n');
         lines.filter_map(|line| std::str::from_utf8(line).ok())
     };
     let said = lines().map(|line| line.trim_end_matches('\r'));
-    for line in said.filter(|line| !line.is_empty()).take(LINES) {
+    let mut said = said.filter(|line| !line.is_empty()).take(LINES).peekable();
+    while let Some(line) = said.next() {
         if meta::is_header(line) {
-            return Some(Format::MetaCsv);
+            // A third party's heading of Twitter's lines may have the same names.
+            let next = said.peek().copied().unwrap_or_default();
+            return Some(match says(&mut twitter::Lines::default(), next) {
+                true => Format::TwitterCsv,
+                false => Format::MetaCsv,
+            });
         }
         if line.starts_with("0x") {
             return Some(Format::RocksDbText);

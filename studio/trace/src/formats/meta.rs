@@ -6,14 +6,17 @@
 //! stands for `op_count` operations. Among reads, `cache_hits` of them found a value of `size`
 //! bytes, and the others found none. The trace does not tell their order: reads that found a value
 //! are given first, as if the value went away then. The number of operations with such an order is
-//! counted ([`Imported::counted`](super::Imported), [`mixed`](super::Imported::mixed)).
+//! counted ([`Imported::counted`](super::Imported), [`mixed`](super::Imported::mixed)). Without
+//! `cache_hits`, the size of a read is taken for that of the value that it found, and 0 for a miss:
+//! a convention, which [`ReadSizes`] can turn off.
 //!
 //! Times and times to live are in seconds. A line without `op_time` has the time of the one before
 //! it, or 0. Keys are anonymised: a key that is shorter than the size of the original is filled up
 //! with dots. The columns of tenants (`usecase`) are not kept.
 
-use super::text::{Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
-use crate::operation::{Kind, Operation};
+use super::ReadSizes;
+use super::text::{BYTE_ORDER_MARK, Line, LineFormat, SECOND, SinceFirst, found, number, quoted};
+use crate::operation::{Kind, Operation, Outcome};
 
 /// A line that stands for more operations is bad: the traces count in 16 bits.
 const COUNT_MAX: u64 = u16::MAX as u64;
@@ -81,6 +84,24 @@ pub(super) struct Lines {
     since: SinceFirst,
     /// The second of the last line. Without a column of times, the beginning of the next line.
     last_nanos: u64,
+    sizes: ReadSizes,
+}
+
+impl Lines {
+    pub(super) fn new(sizes: ReadSizes) -> Lines {
+        Lines {
+            sizes,
+            ..Lines::default()
+        }
+    }
+}
+
+/// Whether the first names of columns in these bytes have one for times.
+pub(super) fn has_times(begin: &[u8]) -> bool {
+    let begin = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begin);
+    let lines = begin.split(|byte| *byte == b'\n');
+    let mut columns = lines.filter_map(|line| Columns::of(std::str::from_utf8(line).ok()?));
+    columns.next().is_some_and(|columns| columns.time.is_some())
 }
 
 impl LineFormat for Lines {
@@ -139,11 +160,11 @@ impl LineFormat for Lines {
         }
         if kind == Kind::Get {
             line.hits = hits;
-            line.operation.outcome = found(if hits.is_some() {
-                Some(size)
-            } else {
-                sized(size)
-            });
+            line.operation.outcome = match (hits, self.sizes) {
+                (Some(_), _) => found(Some(size)),
+                (None, ReadSizes::Found) => found(sized(size)),
+                (None, ReadSizes::Ignored) => Outcome::Unknown,
+            };
         }
         Ok(Some(line))
     }

@@ -1,5 +1,5 @@
-//! Other formats of traces: read as [`Operation`]s, one by one; RocksDB's readable form is written
-//! too.
+//! Other formats of traces: read as [`Operation`]s, one by one. RocksDB's query trace
+//! ([`RocksDbWriter`]) and its readable form are written too.
 //!
 //! * [`Format::EvenDb`]: this crate's own; [`Reader`] also gives its header and losses.
 //! * [`Format::RocksDb`]: RocksDB's query trace 0.1 and 0.2: writes with values, gets, seeks; no
@@ -20,13 +20,16 @@ mod meta;
 mod own;
 mod rocksdb;
 mod rocksdb_text;
+mod rocksdb_write;
 mod text;
 mod twitter;
 mod ycsb;
 
 pub use detect::{DETECT_BYTES, detect};
+pub use rocksdb_write::{RocksDbWriter, Written};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::frame::Times;
 use crate::operation::Operation;
 use crate::reader::Reader;
 use std::collections::BTreeMap;
@@ -79,6 +82,48 @@ impl Format {
             (_, 0) => "default".to_owned(),
             (Format::RocksDb | Format::RocksDbText, number) => format!("cf-{number}"),
             (_, number) => format!("keyspace-{number}"),
+        }
+    }
+}
+
+/// What is believed of a source beyond what its owner documents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum ReadSizes {
+    /// The size of a read is that of the value that it found, and 0 says that it found nothing: the
+    /// convention of the keepers of these traces.
+    #[default]
+    Found,
+    /// Nothing is known of what reads found, unless the source counts its hits.
+    Ignored,
+}
+
+impl Format {
+    /// Whether its reads have a size whose meaning is a convention: see [`ReadSizes`].
+    #[must_use]
+    pub fn has_read_sizes(self) -> bool {
+        matches!(self, Format::TwitterCsv | Format::MetaCsv)
+    }
+
+    /// How far times can be believed in a source with this beginning.
+    #[must_use]
+    pub fn times(self, begin: &[u8]) -> Times {
+        match self {
+            Format::EvenDb | Format::RocksDb | Format::RocksDbText => Times::Exact,
+            Format::TwitterCsv => Times::Seconds,
+            Format::MetaCsv if meta::has_times(begin) => Times::Seconds,
+            Format::MetaCsv | Format::YcsbText => Times::Order,
+        }
+    }
+
+    /// The wall clock at which a source with this beginning starts, in milliseconds since 1970; 0
+    /// if the format does not tell it. RocksDB's times are microseconds of the wall clock.
+    #[must_use]
+    pub fn wall_clock_millis(self, begin: &[u8]) -> u64 {
+        match self {
+            Format::RocksDb => rocksdb::begin_micros(begin) / 1000,
+            Format::RocksDbText => rocksdb_text::begin_micros(begin) / 1000,
+            _ => 0,
         }
     }
 }
@@ -157,6 +202,9 @@ pub struct Imported {
     pub mixed: u64,
     /// Operations that are no merges and were read as merges, by their names in the source.
     pub as_merges: BTreeMap<&'static str, u64>,
+    /// Operations that put a value under a condition and were read as puts, by their names in the
+    /// source.
+    pub as_puts: BTreeMap<&'static str, u64>,
 }
 
 impl Imported {
@@ -168,13 +216,26 @@ impl Imported {
     }
 }
 
+/// Gives each operation of `from` to `each`, with the usual conventions.
+///
+/// # Errors
+/// As [`read_with`].
+pub fn read(
+    format: Format,
+    from: &mut dyn BufRead,
+    each: &mut dyn FnMut(&Operation) -> Result<()>,
+) -> Result<Imported> {
+    read_with(format, ReadSizes::Found, from, each)
+}
+
 /// Gives each operation of `from` to `each`.
 ///
 /// # Errors
 /// `NotATrace` if the beginning does not follow the format; `UnsupportedVersion`; `Damaged` if
 /// EvenDB's header is; `Io`; the errors of `each`.
-pub fn read(
+pub fn read_with(
     format: Format,
+    sizes: ReadSizes,
     from: &mut dyn BufRead,
     each: &mut dyn FnMut(&Operation) -> Result<()>,
 ) -> Result<Imported> {
@@ -182,8 +243,8 @@ pub fn read(
         Format::EvenDb => own::read(from, each),
         Format::RocksDb => rocksdb::read(from, each),
         Format::RocksDbText => text::read(from, each, &mut rocksdb_text::Lines::default()),
-        Format::TwitterCsv => text::read(from, each, &mut twitter::Lines::default()),
-        Format::MetaCsv => text::read(from, each, &mut meta::Lines::default()),
+        Format::TwitterCsv => text::read(from, each, &mut twitter::Lines::new(sizes)),
+        Format::MetaCsv => text::read(from, each, &mut meta::Lines::new(sizes)),
         Format::YcsbText => text::read(from, each, &mut ycsb::Lines::default()),
     }
 }

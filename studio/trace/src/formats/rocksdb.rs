@@ -127,6 +127,11 @@ pub(super) fn is_begin(begin: &[u8]) -> bool {
             .is_some_and(|rest| rest.starts_with(MAGIC))
 }
 
+/// The time of the record with which a trace of this format begins, in microseconds since 1970.
+pub(super) fn begin_micros(begin: &[u8]) -> u64 {
+    Input::new(begin).u64().unwrap_or_default()
+}
+
 fn version_of(payload: &[u8]) -> Result<u8> {
     let text = String::from_utf8_lossy(payload);
     let version = text.split_once("Trace Version: ");

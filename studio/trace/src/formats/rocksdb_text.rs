@@ -63,6 +63,21 @@ impl LineFormat for Lines {
     }
 }
 
+/// The time of the first line that is an operation, in microseconds since 1970.
+pub(super) fn begin_micros(begin: &[u8]) -> u64 {
+    let lines = begin.split(|byte| *byte == b'\n');
+    let mut times = lines.filter_map(|line| {
+        let line = std::str::from_utf8(line).ok()?;
+        let is_operation = matches!(Lines::default().parse(line), Ok(Some(_)));
+        let word = line
+            .split_ascii_whitespace()
+            .nth(4)
+            .filter(|_| is_operation)?;
+        word.parse().ok()
+    });
+    times.next().unwrap_or_default()
+}
+
 pub(super) fn write(to: &mut dyn Write, operation: &Operation, begin_micros: u64) -> Result<bool> {
     let mut key = &operation.key[..];
     let kind = match operation.kind {

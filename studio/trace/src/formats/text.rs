@@ -9,6 +9,9 @@ use std::io::BufRead;
 /// A line with more bytes is bad, and passed over without being kept.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// Some programs write it in front of a text of UTF-8. It belongs to no line.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Nanoseconds of a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
 /// This number of bytes of operations of one second waits for the other ones of that second, so
@@ -29,6 +32,8 @@ pub(super) struct Line {
     pub(super) within_nanos: u64,
     /// Its name in the source, if it is read as a merge.
     pub(super) as_merge: Option<&'static str>,
+    /// Its name in the source, if it is read as a put and has a condition there.
+    pub(super) as_put: Option<&'static str>,
 }
 
 impl From<Operation> for Line {
@@ -39,6 +44,7 @@ impl From<Operation> for Line {
             hits: None,
             within_nanos: 0,
             as_merge: None,
+            as_put: None,
         }
     }
 }
@@ -71,6 +77,9 @@ pub(super) fn read(
     let (mut line, mut number) = (Vec::new(), 0_u64);
     while let Some(is_whole) = next_line(from, &mut line, LINE_BYTES_MAX)? {
         number += 1;
+        if number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+        }
         let parsed = match (is_whole, std::str::from_utf8(&line)) {
             (false, _) => Err(format!("longer than {LINE_BYTES_MAX} bytes")),
             (true, Err(_)) => Err("not UTF-8".to_owned()),
@@ -84,6 +93,9 @@ pub(super) fn read(
             Ok(Some(line)) => {
                 if let Some(name) = line.as_merge {
                     *imported.as_merges.entry(name).or_default() += line.count;
+                }
+                if let Some(name) = line.as_put {
+                    *imported.as_puts.entry(name).or_default() += line.count;
                 }
                 if line.count > 1 {
                     imported.counted += line.count;

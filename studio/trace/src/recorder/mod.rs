@@ -43,7 +43,7 @@ mod tests;
 use crate::clock::Clock;
 use crate::encode::Encoder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::Header;
+use crate::frame::{Header, Times};
 use crate::sampler::Sampler;
 use crate::writer::FrameWriter;
 use collector::Collector;
@@ -273,6 +273,7 @@ impl Recorder {
             has_hashes: options.has_hashes,
             has_values: options.has_values,
             without_ends: false,
+            times: Times::Exact,
             source: options.source.clone(),
             keyspaces: options.keyspaces.clone(),
         };

@@ -17,7 +17,7 @@ takes, and is needed again to read it. Nothing is unpickled without it.
 `migrate(diskcache_directory, target)` copies a cache of diskcache. docs/python-cache.md says more.
 """
 
-from ._bulk import EmptyDirWarning, UnknownFileWarning
+from ._check import EmptyDirWarning, UnknownFileWarning
 from ._codec import CodecError
 from ._core import Cache, ForeignDirectory
 from ._disk import ENOVAL, UNKNOWN, Disk, JSONDisk

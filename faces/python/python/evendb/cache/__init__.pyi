@@ -95,6 +95,7 @@ class _Common:
     size_limit: int
     cull_limit: int
     disk_min_file_size: int
+    disk_files: int
     disk_pickle_protocol: int
     @property
     def directory(self) -> str: ...

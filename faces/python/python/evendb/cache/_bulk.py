@@ -1,4 +1,4 @@
-"""Methods of `Cache` about all or many entries: iteration, removal, settings, checks.
+"""Methods of `Cache` about all or many entries: iteration, removal, settings.
 
 Removal goes in steps of CHUNK entries, each one unit: a crash in between leaves whole entries. In
 `transact()` all steps are one transaction. `clear` is one unit.
@@ -6,17 +6,15 @@ Removal goes in steps of CHUNK entries, each one unit: a crash in between leaves
 An iteration is of one moment: it gives the keys that were there when it began, expired ones too.
 """
 
-import os
-import os.path as op
+import contextlib
 import time
-import warnings
 
 import evendb
 
-from . import _codec as codec
 from . import _record as rec
 from . import _store
-from ._disk import ENOVAL, Disk
+from ._codec import CodecError
+from ._disk import ENOVAL
 from ._record import Entry
 from ._settings import check_setting, stored_settings
 from ._store import POLICY_LETTERS, Timeout
@@ -24,14 +22,6 @@ from ._store import POLICY_LETTERS, Timeout
 CHUNK = 100
 CULL_CHUNK = 10
 REBUILD_CHUNK = 10_000
-
-
-class UnknownFileWarning(UserWarning):
-    """`check` found a file in the cache's directory that no entry has."""
-
-
-class EmptyDirWarning(UserWarning):
-    """`check` found a folder without files in the cache's directory."""
 
 
 class BulkMethods:
@@ -102,8 +92,7 @@ class BulkMethods:
 
     def evict(self, tag, retry=False):
         """Removes the entries with `tag`; how many."""
-        native = Disk.put(self._disk, tag)
-        prefix = rec.tag_prefix(codec.encode_native(*native))
+        prefix = rec.tag_prefix(self._tag_bytes(tag))
 
         def step(unit):
             return unit.remove_listed(unit.index.items(prefix=prefix, limit=CHUNK), CHUNK, False)
@@ -143,15 +132,18 @@ class BulkMethods:
         """Removes all entries; how many."""
         with self._transact(retry) as unit:
             count = unit.meta[rec.COUNT]
-            for _, data in unit.index.items(prefix=rec.ORDER) if self._may_have_files() else ():
-                entry = unit.entry(data)
-                if entry is not None and entry.file_bytes is not None:
-                    unit.files.append(entry.file())
+            if self._room.settings_here().get("had_files"):
+                unit.files += self._files_of(unit)
             unit.clear()
         return count
 
-    def _may_have_files(self):
-        return self._disk.keeps_files() or self._room.settings.get("had_files", False)
+    @staticmethod
+    def _files_of(unit):
+        for _, record in unit.values.items():
+            with contextlib.suppress(CodecError):
+                name = Entry(record).file()
+                if name is not None:
+                    yield name
 
     # ---- settings ----
 
@@ -257,98 +249,3 @@ class BulkMethods:
                 index.put(rec.policy_key(letter, stamp, row), data)
                 if letter != b"s":
                     index.put(rec.stamp_key(row), rec.U64.pack(stamp))
-
-    # ---- checks ----
-
-    def check(self, fix=False, retry=False):
-        """A list of warnings about entries, index, counts and files; `fix` mends them."""
-        found = []
-
-        def tell(text, category=UserWarning):
-            found.append(warnings.WarningMessage(category(text), category, __file__, 0))
-
-        with self._transact(retry) as unit:
-            files = self._check_entries(unit, tell, fix)
-        self._check_files(files, tell, fix)
-        return found
-
-    def _check_entries(self, unit, tell, fix):
-        room, files, size, count = self._room, set(), 0, 0
-        expected = set()
-        for data, record in unit.values.items():
-            entry = Entry(record)
-            expected.update(self._index_keys(unit, entry))
-            count += 1
-            size += entry.bytes_of(data)
-            if entry.file_bytes is not None:
-                files.add(entry.file())
-                if not op.exists(op.join(self._root, entry.file())):
-                    tell(f"the file {entry.file()} of {self._name(data, record)} is missing")
-                    if fix:
-                        unit.remove(data, entry)
-        for prefix in (rec.ORDER, rec.POLICY, rec.EXPIRY, rec.TAG):
-            for index_key in unit.index.keys(prefix=prefix):
-                if index_key in expected:
-                    expected.discard(index_key)
-                    continue
-                tell(f"the index has {index_key!r}, which no entry has")
-                if fix:
-                    unit.write_index.delete(index_key)
-        for index_key in expected:
-            tell(f"the index does not have {index_key!r}")
-        for name, place, real in (("count", rec.COUNT, count), ("size", rec.SIZE, size)):
-            if room.meta[place] != real and not room.store.mine():
-                tell(f"{name} is {room.meta[place]}, but entries have {real}")
-                if fix:
-                    unit.meta[place] += real - room.meta[place]
-        return files
-
-    def _name(self, data, record):
-        try:
-            return repr(self._key_of(data, record))
-        except codec.CodecError:
-            return f"the entry {data[:40]!r}"
-
-    def _index_keys(self, unit, entry):
-        row, letter = entry.row, self._room.letter
-        yield rec.order_key(row)
-        if entry.expire is not None:
-            yield rec.expiry_key(entry.expire, row)
-        if entry.tag is not None:
-            yield rec.tag_key(entry.tag, row)
-        if letter == b"s":
-            yield rec.policy_key(letter, entry.seq, row)
-        elif letter is not None:
-            stamp = unit.index.get(rec.stamp_key(row))
-            yield rec.policy_key(letter, rec.U64.unpack(stamp)[0] if stamp else 0, row)
-
-    def _check_files(self, files, tell, fix):
-        root = self._root
-        for folder, names in _folders(root):
-            inside = op.relpath(folder, root)
-            for name in names:
-                relative = op.normpath(op.join(inside, name))
-                if relative not in files:
-                    tell(f"the file {relative} belongs to no entry", UnknownFileWarning)
-                    if fix:
-                        os.remove(op.join(root, relative))
-            if not os.listdir(folder):
-                tell(f"the folder {inside} is empty", EmptyDirWarning)
-                if fix:
-                    os.rmdir(folder)
-
-
-def _folders(root):
-    """(folder, names of files), the inner folders first, of what is the cache's own.
-
-    Not the database, not rooms, and no folder of diskcache, which `migrate` may have left here.
-    """
-    found = []
-    for folder, inner, names in os.walk(root):
-        if "cache.db" in names:
-            inner.clear()
-            continue
-        if folder == root:
-            inner[:] = [name for name in inner if name not in (_store.DATABASE, _store.ROOMS)]
-        found.append((folder, names))
-    return reversed(found)

@@ -29,6 +29,7 @@ import json
 import math
 import pickle
 from struct import Struct
+from struct import error as struct_error
 
 import evendb
 
@@ -244,10 +245,13 @@ def encode_other_key(key, codec="json", protocol=4):
 def decode_other_key(data, codec="json"):
     """The key of the bytes that `encode_other_key` made."""
     letter, body = data[:1], data[1:]
-    if letter == b"T":
-        return ast.literal_eval(body.decode())
-    if letter == b"J":
-        return read_typed_json(body)
+    try:
+        if letter == b"T":
+            return ast.literal_eval(body.decode())
+        if letter == b"J":
+            return read_typed_json(body)
+    except Exception as error:
+        raise CodecError(f"a damaged key: {data[:40]!r}") from error
     if letter == b"P":
         if codec == "pickle":
             return pickle.loads(body)
@@ -285,15 +289,19 @@ def encode_native(key, raw=True):
 
 def decode_native(data):
     """The pair (key, raw) of the bytes that `encode_native` made."""
-    kind = data[0]
-    if kind == 0x20:
-        return str(data[1:], "utf-8", "surrogatepass"), True
-    if kind == 0x30:
-        return data[1:], True
-    if kind == 0x10 or kind == 0x0F:
-        return _I64.unpack(data[1:])[0], True
-    if kind == 0x11:
-        return float_of_order(data[1:]), True
+    kind = data[0] if data else None
+    try:
+        if kind == 0x20:
+            return str(data[1:], "utf-8", "surrogatepass"), True
+        if kind == 0x30:
+            return data[1:], True
+        if kind == 0x10 or kind == 0x0F:
+            return _I64.unpack(data[1:])[0], True
+        if kind == 0x11:
+            return float_of_order(data[1:]), True
+    except (UnicodeDecodeError, struct_error) as error:
+        raise CodecError(f"a damaged key: {data[:40]!r}") from error
     if kind == 0x40:
         return data[1:], False
-    raise CodecError(f"a key of an unknown kind: {data[:40]!r}")
+    shown = data if data is None else data[:40]
+    raise CodecError(f"a key of an unknown kind: {shown!r}")

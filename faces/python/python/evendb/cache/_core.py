@@ -13,7 +13,8 @@ policy while the volume is at `size_limit` or above. The entry that is being sto
 culled by its own store: what `set` said True to is there, however large it is. `culled` counts
 what the policy removed.
 
-Not here: memoize (`_memo`), removal and checks of many entries (`_bulk`), queues (`_queue`).
+Not here: memoize (`_memo`), removal of many entries (`_bulk`), checks
+(`_check`), queues (`_queue`).
 """
 
 import contextlib
@@ -29,20 +30,22 @@ from . import _codec as codec
 from . import _record as rec
 from . import _store
 from ._bulk import BulkMethods
+from ._check import CheckMethods
 from ._disk import (
     ENOVAL,
     FORM_OF_MODE,
     MODE_OF_FORM,
     MODE_RAW,
     Disk,
+    JSONDisk,
 )
 from ._memo import MemoMethods
 from ._queue import QueueMethods
-from ._record import Entry, Fields
+from ._record import Entry, Fields, entry_of
 from ._settings import DEFAULT_SETTINGS, split_settings, stored_settings
 from ._store import Timeout
 
-LONG_KEY_BYTES = 60_000
+LONG_KEY_BYTES = TAG_BYTES = 60_000
 READS_OF_A_MOVING_VALUE = 8
 
 
@@ -71,7 +74,7 @@ def shape(value, expire, tag, wanted):
     return value
 
 
-class Cache(MemoMethods, QueueMethods, BulkMethods):
+class Cache(MemoMethods, QueueMethods, BulkMethods, CheckMethods):
     """A cache on the disk. The limit is 1 GB unless `size_limit` says another (in bytes)."""
 
     def __init__(self, directory=None, timeout=60, disk=Disk, *, codec="json", mode="c",
@@ -145,6 +148,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         self._root = op.join(self._directory, *_store.file_folder(self._room_name))
         self._disk = disk(self._root, **kwargs)
         self._disk.codec = self._codec
+        self._disk.sync = self._options.get("durability") == "sync"
         self._decoders = list(codec.DECODERS)
         self._decoders[codec.FORM_PICKLE] = self._disk.decode_pickle
         writer = not self._store.read_only
@@ -159,8 +163,6 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         if writer and room.policy_unfinished():
             self._store_setting("eviction_policy", self.eviction_policy)
             self._follow("eviction_policy", self.eviction_policy)
-        if writer and self._disk.keeps_files() and not room.settings.get("had_files"):
-            self._store_setting("had_files", True)
 
     def close(self):
         """Ends this object's use of the store; the last object closes the database.
@@ -324,17 +326,23 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             data = Entry(record).long_key
         return self._disk.get(*codec.decode_native(data))
 
-    def _fields(self, key, value, read, expire, tag, long_key):
-        """The fields of a value that is stored; its file, if it has one, is written."""
+    def _fields(self, key, value, read, expire, tag, long_key, encoded=None):
+        """The fields of a value that is stored; its file, if it has one, is written.
+
+        `encoded` is its (form, payload), if that is known already and the Disk is `Disk` itself.
+        """
         disk = self._disk
-        tag = None if tag is None else codec.encode_native(*Disk.put(disk, tag))
-        filename = None
-        if type(disk) is Disk and not read and not disk.files:
-            form, payload = disk.encode(value)
-            if form == codec.FORM_BYTES and len(payload) >= disk.min_file_size:
-                form = codec.FORM_BINARY
-            return Fields(form, payload, expire, tag, long_key)
-        size, mode, filename, native = disk.store(value, read, key=key)
+        tag = None if tag is None else self._tag_bytes(tag)
+        if type(disk) is Disk and not read:
+            form, payload = encoded or disk.encode(value)
+            length = len(payload)
+            if length < disk.min_file_size or length < disk.smallest_file():
+                if form == codec.FORM_BYTES and length >= disk.min_file_size:
+                    form = codec.FORM_BINARY
+                return Fields(form, payload, expire, tag, long_key)
+            size, mode, filename, native = disk.place(value, key, form, payload)
+        else:
+            size, mode, filename, native = disk.store(value, read, key=key)
         if filename is not None:
             form, payload = FORM_OF_MODE[mode], filename.encode("utf-8")
         elif mode == MODE_RAW:
@@ -355,6 +363,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             if type(disk) is Disk and filename is None and not read:
                 return disk.decode(form, entry.payload())
             if filename is not None:
+                if not disk.is_whole(filename, entry.file_bytes):
+                    raise FileNotFoundError(f"the file {filename!r} is missing, or is cut off")
                 return disk.fetch(MODE_OF_FORM[form], filename, None, read)
             if form in MODE_OF_FORM:
                 return disk.fetch(MODE_OF_FORM[form], None, entry.payload(), read)
@@ -362,6 +372,8 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         except (OSError, codec.CodecError):
             raise
         except Exception as error:
+            if type(disk) not in (Disk, JSONDisk):
+                raise  # A Disk of the program's own says what its program catches.
             raise codec.CodecError(f"the stored value cannot be read: {error!r}") from error
 
     def _named(self, entry, key, read=False):
@@ -370,6 +382,18 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
             return self._value(entry, read)
         except codec.CodecError as error:
             raise codec.CodecError(f"key {key!r}: {error}") from (error.__cause__ or error)
+
+    def _tag_bytes(self, tag):
+        """The bytes of a tag, or an error that names it."""
+        try:
+            data = codec.encode_native(*Disk.put(self._disk, tag))
+        except TypeError as error:
+            raise TypeError(f"tag: {str(error).removeprefix('key: ')}") from None
+        if len(data) > TAG_BYTES:
+            raise ValueError(
+                f"the tag {str(tag)[:40]!r}... takes {len(data)} bytes; it may take {TAG_BYTES}"
+            )
+        return data
 
     def _tag_of(self, entry):
         if entry.tag is None:
@@ -389,7 +413,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
         record = source.get(data)
         if record is None:
             return None
-        entry = Entry(record)
+        entry = entry_of(data, record)
         if entry.expire is not None and entry.expire <= now:
             return None
         if long_key is not None and entry.long_key != long_key:
@@ -419,7 +443,7 @@ class Cache(MemoMethods, QueueMethods, BulkMethods):
                     return self._get_slowly(key, default, read, (expire_time, tag))
                 if record is None:
                     return default
-                form = record[0]
+                form = record[0] if len(record) >= rec.HEAD_BYTES else 0x10
                 if form == codec.FORM_STR:
                     try:
                         return record[rec.HEAD_BYTES :].decode()

@@ -6,11 +6,16 @@
 A subclass may change the four methods, as diskcache's `JSONDisk` does; then a get calls them. The
 class `Disk` itself is known to `Cache`, which takes a shorter way with the same result.
 
-Values are in the store. They are in FILES of their own if the setting `disk_files` is on, or if a
-subclass has a `filename` of its own: values of at least `disk_min_file_size` bytes then, so that
-other programs can read them by `cache.read(key).name`. A file is written before its record is
-committed and removed after its record is gone: a crash leaves a file without a record, which
-`check(fix=True)` removes, and never a record without its file.
+LARGE VALUES ARE FILES of their own: those of at least `disk_files` bytes (1 MiB, where a file is
+the faster of the two) and at least `disk_min_file_size`, and what `read=True` stores. Other
+programs read them by `cache.read(key).name`. With `disk_files=True`, or if a subclass has a
+`filename` of its own, `disk_min_file_size` alone decides, as in diskcache; with `disk_files=False`
+all is in the store.
+
+A file is written before its record is committed and removed after its record is gone. A crash of
+the process leaves a file without a record, which `check(fix=True)` removes, and never a record
+without its file. With `store_durability="sync"` the file is synced before the commit. Without it a
+power cut may leave a file shorter than its record says: such an entry is a miss.
 
 A Disk has no state of its own but its settings; many threads may use it.
 """
@@ -18,6 +23,7 @@ A Disk has no state of its own but its settings; many threads may use it.
 import contextlib
 import io
 import json
+import math
 import os
 import os.path as op
 import pickle
@@ -44,6 +50,8 @@ FORM_OF_MODE = {
 MODE_OF_FORM = {form: mode for mode, form in FORM_OF_MODE.items()}
 MODE_OF_FORM[codec.FORM_JSON] = MODE_JSON
 READ_BYTES = 1 << 22
+# From here on a file is faster than a record of the store, by bench/cache.py.
+LARGE_BYTES = 1 << 20
 
 
 class Constant(tuple):
@@ -74,7 +82,9 @@ class Disk:
     """Keys and values as the store has them. See the head of the module."""
 
     codec: str = "json"
-    files: bool = False
+    files: int = LARGE_BYTES
+    sync: bool = False
+    _root: str | None = None
 
     def __init__(
         self, directory: str, min_file_size: int = 0, pickle_protocol: int = 0
@@ -118,7 +128,13 @@ class Disk:
 
     def keeps_files(self) -> bool:
         """Whether values may be in files of their own."""
-        return self.files or type(self).filename is not Disk.filename
+        return bool(self.files) or type(self).filename is not Disk.filename
+
+    def smallest_file(self) -> float:
+        """How many bytes a value has at least that is a file."""
+        if type(self).filename is not Disk.filename:
+            return self.min_file_size
+        return max(self.files, self.min_file_size) if self.files else math.inf
 
     def encode(self, value: Any) -> tuple[int, bytes]:
         """(form, payload) of a value that is no file."""
@@ -132,14 +148,17 @@ class Disk:
         """(size, mode, filename, native value) of `value`."""
         if read:
             return self._store_read(value, key)
-        form, payload = self.encode(value)
+        return self.place(value, key, *self.encode(value))
+
+    def place(self, value, key, form, payload):
+        """As `store`, of a value that is encoded already."""
         if form == codec.FORM_JSON:
             payload = codec.typed_json(value)
         mode = MODE_OF_FORM.get(form, MODE_RAW)
-        large = len(payload) >= self.min_file_size
-        if large and form == codec.FORM_BYTES:
+        if len(payload) >= self.min_file_size and form == codec.FORM_BYTES:
             mode = MODE_BINARY
-        if self.keeps_files() and large and form not in (codec.FORM_INT, codec.FORM_FLOAT):
+        large = len(payload) >= self.smallest_file()
+        if large and form not in (codec.FORM_INT, codec.FORM_FLOAT):
             if form == codec.FORM_STR:
                 mode = MODE_TEXT
             if mode != MODE_RAW:
@@ -191,8 +210,13 @@ class Disk:
         return name, op.join(self._directory, name)
 
     def _inside(self, filename):
-        root = op.realpath(self._directory)
-        path = op.realpath(op.join(root, filename))
+        if self._root is None:
+            self._root = op.realpath(self._directory)
+        root = self._root
+        try:
+            path = op.realpath(op.join(root, filename))
+        except ValueError as error:
+            raise codec.CodecError(f"no file has the name {filename!r}") from error
         if op.commonpath((root, path)) != root:
             raise codec.CodecError(f"the file {filename!r} is outside of the cache's directory")
         return path
@@ -209,15 +233,46 @@ class Disk:
                 continue
             try:
                 with file:
-                    return sum(map(file.write, chunks))
+                    size = sum(map(file.write, chunks))
+                    if self.sync:
+                        file.flush()
+                        os.fsync(file.fileno())
+                if self.sync:
+                    self._sync_folders(op.dirname(path))
+                return size
             except BaseException:
                 self.remove(op.relpath(path, self._directory))
                 raise
         raise AssertionError("unreachable")
 
+    def _sync_folders(self, folder):
+        """Makes the names of a new file and of its folders durable."""
+        while True:
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            if len(folder) <= len(self._directory):
+                return
+            folder = op.dirname(folder)
+
+    def is_whole(self, filename: str, size: int) -> bool:
+        """Whether a file is there and has at least the bytes that were stored."""
+        try:
+            return os.stat(self._inside(filename)).st_size >= size
+        except OSError:
+            return False
+
     def remove(self, filename: str) -> None:
-        """Removes a file and the folders that it leaves empty; a missing one is no error."""
-        path = self._inside(filename)
+        """Removes a file and the folders that it leaves empty; a missing one is no error.
+
+        A name that leads outside of the cache's directory removes nothing.
+        """
+        try:
+            path = self._inside(filename)
+        except codec.CodecError:
+            return
         with contextlib.suppress(OSError):
             os.remove(path)
         folder, root = op.dirname(path), op.realpath(self._directory)

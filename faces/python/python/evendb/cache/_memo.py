@@ -125,6 +125,7 @@ class MemoMethods:
         if callable(name):
             raise TypeError("name cannot be callable: write @cache.memoize()")
         keep = expire is None or expire > 0
+        simple = not typed and not ignore
         get, put = self.get, self.set
 
         def save(key, result):
@@ -147,7 +148,10 @@ class MemoMethods:
 
                 @functools.wraps(func)
                 def wrapper(*args, **kwargs):
-                    key = args_to_key(base, args, kwargs, typed, ignore)
+                    if simple and not kwargs:
+                        key = (*base, len(args), *args)
+                    else:
+                        key = args_to_key(base, args, kwargs, typed, ignore)
                     result = get(key, ENOVAL)
                     if result is ENOVAL:
                         result = func(*args, **kwargs)

@@ -8,9 +8,11 @@ The source is opened for reading only and is not changed. Keys, values, times of
 order of keys and the settings `size_limit`, `eviction_policy`, `cull_limit` and `statistics` go
 over. How often and when entries were read does not. Nothing is culled meanwhile.
 
-A pickled row (a key or a value of diskcache that is no text, bytes or number) is skipped and
-counted. `codec="pickle"` asks for it: it is unpickled, which runs code if whoever could write the
-directory wanted it so. What JSON takes is stored as JSON then, and only the rest as a pickle.
+diskcache pickles each key and value that is no text, bytes or number. Pickles of plain data (None,
+True, False, tuples, lists, dicts) are read by `_plain`, which looks up no name and calls nothing.
+A row with any other pickle is skipped and counted. `codec="pickle"` asks for it: it is unpickled,
+which runs code if whoever could write the directory wanted it so. What JSON takes is stored as JSON
+then, and only the rest as a pickle.
 
 Rows go over in chunks, each one unit: a migration that was cut off can be done again.
 """
@@ -32,7 +34,7 @@ from . import _codec as codec_module
 from . import _store
 from ._core import Cache
 from ._disk import MODE_BINARY, MODE_PICKLE, MODE_TEXT, Disk, JSONDisk
-from ._record import Fields
+from ._plain import NotPlain, plain_data
 
 CHUNK_ROWS = 500
 CHUNK_BYTES = 4 << 20
@@ -53,9 +55,10 @@ class Migration:
 
     def __str__(self):
         limit = self.settings.get("size_limit")
+        hint = ' (codec="pickle" would copy them)' if self.pickled else ""
         return (
-            f"{self.copied} rows copied; skipped: {self.pickled} pickled, {self.expired} expired, "
-            f"{self.unreadable} unreadable; size_limit {limit} bytes"
+            f"{self.copied} rows copied; skipped: {self.pickled} pickled objects{hint}, "
+            f"{self.expired} expired, {self.unreadable} unreadable; size_limit {limit} bytes"
         )
 
 
@@ -107,10 +110,10 @@ class _Reader:
         self.as_json = as_json
 
     def _loads(self, data):
-        if not self.unpickle:
-            raise _Skip("pickled")
         try:
-            return pickle.loads(data)
+            return pickle.loads(data) if self.unpickle else plain_data(data)
+        except NotPlain:
+            raise _Skip("pickled") from None
         except Exception:
             raise _Skip("unreadable") from None
 
@@ -165,15 +168,11 @@ class _Writer:
         """One row. TypeError if the target does not take it."""
         cache = self.cache
         data, long_key = cache._key(key)
+        as_json = None
         if type(cache.disk) is Disk and cache.disk.codec == "pickle":
-            tag_bytes = None if tag is None else codec_module.encode_native(tag)
-            try:
-                form, payload = codec_module.encode_value(value)
-            except TypeError:
-                form, payload = cache.disk.encode(value)
-            fields = Fields(form, payload, expire, tag_bytes, long_key)
-        else:
-            fields = cache._fields(key, value, False, expire, tag, long_key)
+            with contextlib.suppress(TypeError):
+                as_json = codec_module.encode_value(value)
+        fields = cache._fields(key, value, False, expire, tag, long_key, as_json)
         self.rows[data] = fields
         self.size += len(fields.payload)
         if len(self.rows) >= CHUNK_ROWS or self.size >= CHUNK_BYTES:
@@ -183,6 +182,8 @@ class _Writer:
         """Writes what was collected."""
         if self.rows:
             with self.cache._transact(retry=True) as unit:
+                files = (fields.file for fields in self.rows.values())
+                unit.new_files += filter(None, files)
                 for data, fields in self.rows.items():
                     unit.put(data, fields, unit.entry(data))
         self.rows, self.size = {}, 0

@@ -38,25 +38,25 @@ def _comparison(compare):
     return method
 
 
-class Deque(Sequence):
-    """A sequence that grows and shrinks at both ends, as `collections.deque`, on the disk."""
+class _OverCache:
+    """What Deque and Index have in common: the Cache below, and how they come to it.
+
+    `_begin` takes what the constructor is given besides the directory.
+    """
 
     codec = "json"
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, iterable=(), directory=None, maxlen=None):
-        self._cache = Cache(directory, eviction_policy="none", codec=self.codec)
-        self._maxlen = float("inf") if maxlen is None else maxlen
-        self.extend(iterable)
 
     @classmethod
-    def fromcache(cls, cache, iterable=(), maxlen=None):
-        """A Deque over a cache that is open; its policy should be "none"."""
+    def fromcache(cls, cache, *args, **kwargs):
+        """One over a cache that is open; its policy should be "none"."""
         self = cls.__new__(cls)
         self._cache = cache
-        self._maxlen = float("inf") if maxlen is None else maxlen
-        self.extend(iterable)
+        self._begin(*args, **kwargs)
         return self
+
+    def _open(self, directory, /, *args, **kwargs):
+        self._cache = Cache(directory, eviction_policy="none", codec=self.codec)
+        self._begin(*args, **kwargs)
 
     @property
     def cache(self):
@@ -67,6 +67,30 @@ class Deque(Sequence):
     def directory(self):
         """The directory."""
         return self._cache.directory
+
+    def __len__(self):
+        return len(self._cache)
+
+    def clear(self):
+        """Removes all that is in it."""
+        self._cache.clear(retry=True)
+
+    @contextmanager
+    def transact(self):
+        """All reads and writes of this thread in the block are one transaction."""
+        with self._cache.transact(retry=True):
+            yield
+
+
+class Deque(_OverCache, Sequence):
+    """A sequence that grows and shrinks at both ends, as `collections.deque`, on the disk."""
+
+    def __init__(self, iterable=(), directory=None, maxlen=None):
+        self._open(directory, iterable, maxlen)
+
+    def _begin(self, iterable=(), maxlen=None):
+        self._maxlen = float("inf") if maxlen is None else maxlen
+        self.extend(iterable)
 
     @property
     def maxlen(self):
@@ -133,9 +157,6 @@ class Deque(Sequence):
     def __reversed__(self):
         return self._values(True)
 
-    def __len__(self):
-        return len(self._cache)
-
     def __getstate__(self):
         return self._cache, self._maxlen
 
@@ -155,10 +176,6 @@ class Deque(Sequence):
             self._cache.push(value, side="front", retry=True)
             if len(self._cache) > self._maxlen:
                 self.pop()
-
-    def clear(self):
-        """Removes all values."""
-        self._cache.clear(retry=True)
 
     def copy(self):
         """Another Deque over the same values, not a copy of them."""
@@ -237,44 +254,18 @@ class Deque(Sequence):
             except IndexError:
                 return  # Values whose files are gone were skipped.
 
-    @contextmanager
-    def transact(self):
-        """All reads and writes of this thread in the block are one transaction."""
-        with self._cache.transact(retry=True):
-            yield
 
-
-class Index(MutableMapping):
+class Index(_OverCache, MutableMapping):
     """An ordered mapping on the disk. Keys are compared by type and value."""
-
-    codec = "json"
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, *args, **kwargs):
         """`Index(directory, mapping_or_pairs, **items)`; all may be left out."""
         directory = None
         if args and (args[0] is None or isinstance(args[0], (str, bytes, os.PathLike))):
             directory, *args = args
-        self._cache = Cache(directory, eviction_policy="none", codec=self.codec)
-        self.update(*args, **kwargs)
+        self._open(directory, *args, **kwargs)
 
-    @classmethod
-    def fromcache(cls, cache, *args, **kwargs):
-        """An Index over a cache that is open; its policy should be "none"."""
-        self = cls.__new__(cls)
-        self._cache = cache
-        self.update(*args, **kwargs)
-        return self
-
-    @property
-    def cache(self):
-        """The Cache below."""
-        return self._cache
-
-    @property
-    def directory(self):
-        """The directory."""
-        return self._cache.directory
+    _begin = MutableMapping.update
 
     def __getitem__(self, key):
         return self._cache[key]
@@ -322,18 +313,11 @@ class Index(MutableMapping):
         """As `Cache.pull`."""
         return self._cache.pull(prefix, default, side, retry=True)
 
-    def clear(self):
-        """Removes all items."""
-        self._cache.clear(retry=True)
-
     def __iter__(self):
         return iter(self._cache)
 
     def __reversed__(self):
         return reversed(self._cache)
-
-    def __len__(self):
-        return len(self._cache)
 
     def __repr__(self):
         return f"{type(self).__name__}({self.directory!r})"
@@ -357,9 +341,3 @@ class Index(MutableMapping):
     def memoize(self, name=None, typed=False, ignore=()):
         """As `Cache.memoize`."""
         return self._cache.memoize(name, typed, ignore=ignore)
-
-    @contextmanager
-    def transact(self):
-        """All reads and writes of this thread in the block are one transaction."""
-        with self._cache.transact(retry=True):
-            yield

@@ -27,6 +27,7 @@ All of an entry is written, and removed, by one batch: a crash leaves none witho
 """
 
 from struct import Struct
+from struct import error as struct_error
 
 from . import _codec as codec
 
@@ -51,11 +52,19 @@ INDEX_BYTES = 64
 
 
 class Entry:
-    """A record, read."""
+    """A record, read. CodecError if it is damaged: too short for what its first byte says."""
 
     __slots__ = ("form", "row", "seq", "expire", "tag", "file_bytes", "long_key", "at", "record")
 
     def __init__(self, record):
+        try:
+            self._read(record)
+        except (struct_error, UnicodeDecodeError):
+            self.at = len(record) + 1
+        if self.at > len(record):
+            raise codec.CodecError(f"a damaged record: {record[:40]!r}")
+
+    def _read(self, record):
         first, self.row, self.seq = HEAD.unpack_from(record)
         self.record = record
         self.form = first & FORM_MASK
@@ -76,6 +85,8 @@ class Entry:
             self.long_key = record[at + 4 : at + 4 + length]
             at += 4 + length
         self.at = at
+        if first & HAS_FILE:
+            str(record[at:], "utf-8")
 
     def payload(self):
         """The payload's bytes."""
@@ -88,6 +99,16 @@ class Entry:
     def bytes_of(self, key):
         """What the entry takes of the cache's limit."""
         return len(key) + len(self.record) + INDEX_BYTES + (self.file_bytes or 0)
+
+
+def entry_of(key, record):
+    """The entry of a record. CodecError, with the key's bytes, if it is damaged."""
+    try:
+        return Entry(record)
+    except codec.CodecError as error:
+        raise codec.CodecError(
+            f"the entry {key[:40]!r}: {error}; check(fix=True) removes it"
+        ) from error
 
 
 class Fields:

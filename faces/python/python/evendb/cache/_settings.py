@@ -9,6 +9,8 @@ import inspect
 import pickle
 import warnings
 
+from ._disk import LARGE_BYTES
+
 DEFAULT_SETTINGS = {
     "statistics": 0,
     "tag_index": 0,
@@ -16,6 +18,7 @@ DEFAULT_SETTINGS = {
     "size_limit": 2**30,
     "cull_limit": 10,
     "disk_min_file_size": 2**15,
+    "disk_files": LARGE_BYTES,
     "disk_pickle_protocol": pickle.HIGHEST_PROTOCOL,
 }
 
@@ -34,6 +37,8 @@ def check_setting(name, value):
     if name == "eviction_policy" and value not in EVICTION_POLICY:
         known = ", ".join(repr(policy) for policy in EVICTION_POLICY)
         raise ValueError(f"eviction_policy {value!r}; known are {known}")
+    if name == "disk_files" and not (isinstance(value, int) and value >= 0):
+        raise ValueError(f"disk_files {value!r}; it is True, False or a number of bytes")
 
 
 def split_settings(given):
@@ -67,7 +72,7 @@ def _parameters(disk):
 
 def stored_settings(settings, disk):
     """Those of a cache's stored settings that mean something here."""
-    known = DEFAULT_SETTINGS.keys() | _parameters(disk) | {"disk_files"}
+    known = DEFAULT_SETTINGS.keys() | _parameters(disk)
     kept = {name: value for name, value in settings.items() if name in known}
     if kept.get("eviction_policy") not in EVICTION_POLICY:
         kept.pop("eviction_policy", None)

@@ -48,7 +48,8 @@ from itertools import compress
 import evendb
 
 from . import _record as rec
-from ._record import Entry
+from ._codec import CodecError
+from ._record import entry_of
 
 DATABASE = "cache.evendb"
 ROOMS = "rooms"
@@ -98,13 +99,25 @@ locks = _Locks()
 
 
 def _open_database(path, mode, options):
+    """The database, in a directory that only its owner may look into."""
+    made = mode in ("c", "n") and not os.path.lexists(path)
     try:
-        return evendb.open(path, mode=mode, **options)
+        if made:
+            os.mkdir(path, 0o700)
+        db = evendb.open(path, mode=mode, **options)
+        if mode == "n":
+            os.chmod(path, 0o700)
+        return db
     except evendb.Locked as error:
         raise evendb.Locked(
             f"{error}. One process at a time writes to a cache. Others can read it with "
             'Cache(directory, mode="beside"), or have a directory each'
         ) from error
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                os.rmdir(path)  # It is empty, or stays.
+        raise
 
 
 class Store:
@@ -489,8 +502,8 @@ class Unit:
     """
 
     __slots__ = ("room", "values", "index", "write_values", "write_index", "meta", "gone", "disk",
-                 "files", "new_files", "next_expiry", "written_expiry", "written", "torn", "settings",
-                 "followed")
+                 "files", "new_files", "next_expiry", "written_expiry", "written", "torn",
+                 "settings", "followed")
 
     def __init__(self, room, reads, writes, disk=None, filename=None):
         self.room = room
@@ -545,7 +558,7 @@ class Unit:
         room.meta = list(rec.META.unpack(stored)) if stored else [0] * 7
         room.saved = list(room.meta)
         room.next_expiry = room.first_expiry(room.index)
-        if self.followed:
+        if self.settings:
             room.settings = room.stored_settings()
             if any(room.settings.get(name) != self.settings[name] for name in self.settings):
                 for cache, name, old in reversed(self.followed):
@@ -565,7 +578,7 @@ class Unit:
     def entry(self, key):
         """The entry of a key, or None."""
         record = self.values.get(key)
-        return None if record is None else Entry(record)
+        return None if record is None else entry_of(key, record)
 
     def put(self, key, fields, old=None, keep_seq=False):
         """Writes the entry of a key, over `old`."""
@@ -588,6 +601,10 @@ class Unit:
             meta[rec.NEXT_SEQ] += 1
         record = fields.record(row, seq)
         self.write_values.put(key, record)
+        if fields.file is not None and "had_files" not in self.room.settings:
+            # `clear` looks for files from now on.
+            self.settings["had_files"] = True
+            self.write_index.put(*setting_record("had_files", True))
         meta[rec.SIZE] += len(key) + len(record) + rec.INDEX_BYTES + fields.file_bytes
         if fields.expire is not None:
             self.write_index.put(rec.expiry_key(fields.expire, row), key)
@@ -689,7 +706,10 @@ class Unit:
             row = rec.row_of(index_key)
             if skip and row in self.gone:
                 continue
-            entry = self.entry(key)
+            try:
+                entry = self.entry(key)
+            except CodecError:
+                continue  # `check(fix=True)` removes it.
             if entry is not None and entry.row == row and self.remove(key, entry):
                 removed += 1
         return removed

@@ -34,6 +34,7 @@ from langgraph.store.base import (
 )
 
 import evendb
+from evendb._json import exact_text
 from evendb._texts import key_of, parts_of
 from evendb.langgraph._records import RETRIES, DataSerializer
 
@@ -100,7 +101,8 @@ def _matches(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
 
 
 class EvenDBStore(BaseStore):
-    """A store of items. Values are JSON: what JSON does not have is a ``TypeError`` at the put.
+    """A store of items. Values are JSON: what JSON does not have, or would change (a tuple, a key
+    that is no text), is a ``TypeError`` at the put.
 
     An item's ``ttl`` is in minutes, and begins anew at each read, unless the read or ``ttl`` says
     otherwise. An item whose time is over is not seen any more.
@@ -157,7 +159,7 @@ class EvenDBStore(BaseStore):
         now = datetime.now(timezone.utc).timestamp()
         before = items.get(key)
         created = now if before is None else ormsgpack.unpackb(before)[0]
-        value = json.dumps(dict(op.value), separators=(",", ":"))
+        value = exact_text(dict(op.value))
         ttl = op.ttl if op.ttl is not None else (self.ttl_config or {}).get("default_ttl")
         items.put(key, ormsgpack.packb([created, now, ttl, value]),
                   ttl=None if ttl is None else ttl * 60)

@@ -44,6 +44,13 @@ impl Target {
     }
 }
 
+/// From this number of records for one chunk on they are linked all at once.
+const SORTED_MIN: usize = if cfg!(any(evendb_loom, evendb_shuttle)) {
+    4
+} else {
+    1024
+};
+
 /// The number of chunks for which a write's lists need no memory of the heap.
 const TARGETS_INLINE: usize = 16;
 pub(super) type Targets = SmallVec<[Target; TARGETS_INLINE]>;
@@ -244,14 +251,19 @@ impl<'t> Latched<'t> {
                 ..
             } = writer;
             before += delta.bytes() as u64;
-            for op in own {
+            let is_long = own.len() >= SORTED_MIN;
+            let ready = own.iter_mut().map(|op| {
                 let record = op.folded.as_mut().unwrap_or(&mut op.record);
                 Heat::count(&target.chunk.heat.puts);
                 mark.put_into(record);
                 if tells && !record.kind().is_tombstone() {
                     emptied.touch(record.key());
                 }
-                delta.insert(record.clone());
+                record.clone()
+            });
+            match is_long {
+                true => delta.insert_sorted(ready),
+                false => ready.for_each(|record| delta.insert(record)),
             }
             after += delta.bytes() as u64;
         }

@@ -29,9 +29,15 @@ pub(crate) fn check_value_size(core: &Core, key_len: usize, value_len: usize) ->
     Err(Error::new(ErrorKind::ValueTooLarge, message))
 }
 
+/// The largest batch, in memory budgets. A batch of more than a quarter of the budget is let in
+/// alone, and goes to a value extent; this is the longest extent that is written. Opening after a
+/// crash takes about the memory that the commit took, so the bound is far above what a program of
+/// such a budget should do, and far below what no machine has.
+const BUDGETS_MAX: u64 = 64;
+
 /// The largest count of bytes for a batch of several records.
 pub(crate) fn batch_bytes_max(core: &Core) -> u64 {
-    core.options.memory_budget / 4
+    core.options.memory_budget.saturating_mul(BUDGETS_MAX)
 }
 
 /// Refuses a batch that is too large as a whole. Each of its records has been checked alone.
@@ -43,8 +49,8 @@ pub(super) fn check_batch_size(core: &Core, totals: &Totals) -> Result<()> {
     }
     let message = format!(
         "a batch that counts {bytes} bytes, for each of its {} records key, value and {COUNTED_BYTES}; \
-         {bytes_max}, a quarter of the memory budget, is the most: commit it in parts, or raise the \
-         budget",
+         {bytes_max}, {BUDGETS_MAX} times the memory budget, is the most: commit it in parts, ingest \
+         it, or raise the budget",
         totals.records
     );
     Err(Error::new(ErrorKind::BatchTooLarge, message))

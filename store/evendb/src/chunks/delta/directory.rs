@@ -38,6 +38,22 @@ impl Directory {
         }
     }
 
+    /// A directory of two pages or more, in the order of their keys.
+    pub(super) fn of_pages(pages: &[PageRef<'_>]) -> Directory {
+        let lows = || pages.iter().skip(1).map(|page| page.low());
+        let (first, last) = (lows().next(), lows().next_back());
+        let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+        // Keys that lie between two keys have what these share in front.
+        let prefix = &first[..common_prefix(first, last)];
+        let heads = lows().map(|low| Head::of(&low[prefix.len()..]));
+        let pointers = pages.iter().map(|page| AtomicPtr::new(page.as_ptr()));
+        Directory {
+            prefix: prefix.into(),
+            heads: std::iter::once(0).chain(heads).collect(),
+            pages: pointers.collect(),
+        }
+    }
+
     /// This directory with page `at` replaced by `left` (of the same low key) and `right`.
     pub(super) fn with_split(&self, at: usize, left: PageRef<'_>, right: PageRef<'_>) -> Directory {
         let prefix = &self.prefix[..common_prefix(&self.prefix, right.low())];

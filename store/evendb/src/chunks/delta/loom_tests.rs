@@ -140,6 +140,33 @@ fn loom_l2_gets_cross_a_later_split() {
     });
 }
 
+/// A page is full, and four records come at once: one over a key that is there, three that need new
+/// pages. A reader always finds a value of `k`, never goes back, and sees all once they have come.
+#[test]
+fn loom_l2_records_that_are_linked_at_once_hide_nothing() {
+    for keys in [SLOTS_MAX, SLOTS_MAX - 1, 1] {
+        explore(move || {
+            let delta = Arc::new(filled(keys));
+            let done = Arc::new(AtomicU64::new(0));
+            let reader = {
+                let (delta, done) = (delta.clone(), done.clone());
+                thread::spawn(move || {
+                    let is_done = done.load(Ordering::Acquire) == 1;
+                    let first = value(&delta, b"k", u64::MAX).unwrap();
+                    let added = [&b"j"[..], b"l", b"m"].map(|key| value(&delta, key, u64::MAX));
+                    let second = value(&delta, b"k", u64::MAX).unwrap();
+                    assert!(first <= second);
+                    assert!(!is_done || first == 2 && added == [Some(2); 3]);
+                })
+            };
+            let new = [&b"j"[..], b"k", b"l", b"m"];
+            delta.insert_sorted(new.into_iter().map(|key| record(key, 2, 2)));
+            done.store(1, Ordering::Release);
+            reader.join().unwrap();
+        });
+    }
+}
+
 #[test]
 fn loom_l2_an_empty_delta_fills() {
     explore(|| {

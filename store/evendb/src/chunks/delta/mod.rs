@@ -43,6 +43,7 @@ mod directory;
 mod loom_tests;
 mod order;
 mod page;
+mod sorted;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
@@ -282,6 +283,11 @@ impl Delta {
             PagePlace::Single => Directory::of_two(left, right),
             PagePlace::In(directory, at) => directory.with_split(at, left, right),
         };
+        self.publish(new, guard);
+    }
+
+    /// Publishes a directory, which takes the place of the one before, or of the only page.
+    fn publish(&self, new: Directory, guard: &Guard) {
         self.add(&self.bytes, new.memory_bytes());
         let new = Box::into_raw(Box::new(new));
         let old = self.directory.load(Ordering::Relaxed);

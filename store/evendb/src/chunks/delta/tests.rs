@@ -339,6 +339,75 @@ fn keys_in_order_fill_their_pages() {
     assert!(pages(&mut (0..128).chain((1000..1000 + behind).rev())) < 5 + 2 * full as usize);
 }
 
+/// Long sorted writes over what is there, between single records: the delta is as if all had come
+/// one by one, and its counts are those of its records and pages.
+#[test]
+fn records_that_are_linked_at_once_are_as_if_they_came_one_by_one() {
+    for arrival in [
+        Arrival::Ascending,
+        Arrival::Random,
+        Arrival::Runs,
+        Arrival::Odd,
+    ] {
+        let rng = &mut StdRng::seed_from_u64(77);
+        let delta = Delta::new(3);
+        let mut model = Model::new();
+        let longest = if cfg!(miri) { 40 } else { 900 };
+        for round in 0..12_u64 {
+            let (version, first) = (10 + 2 * round, round as u32 * 1000);
+            let count = rng.random_range(0..longest);
+            let new = (0..count).map(|step| key_of(arrival, first + step, rng));
+            let mut keys: Vec<Vec<u8>> = new.collect();
+            keys.extend(model.keys().step_by(9).cloned());
+            keys.sort();
+            keys.dedup();
+            let value = round.to_le_bytes();
+            delta.insert_sorted(keys.iter().map(|key| record(key, &value, version)));
+            for key in keys {
+                let versions = model.entry(key).or_default();
+                versions.push((version, value.to_vec()));
+            }
+            let single = key_of(arrival, first + 999, rng);
+            delta.insert(record(&single, b"one", version + 1));
+            let versions = model.entry(single).or_default();
+            versions.push((version + 1, b"one".to_vec()));
+            check_gets(&delta, &model, u64::MAX);
+            check_gets(&delta, &model, version);
+            check_cursor(&delta, &model, version, rng);
+            assert_eq!(delta.len(), model.len());
+        }
+        delta.insert_sorted(std::iter::empty());
+    }
+}
+
+#[test]
+fn many_records_at_once_fill_their_pages_and_publish_one_directory() {
+    let count = if cfg!(miri) { 300 } else { 100_000 };
+    let keys = || (0..count).map(|key: u32| format!("{key:08}"));
+    let delta = Delta::new(0);
+    delta.insert(record(b"00000100", b"old", 1));
+    let started = delta.bytes();
+    delta.insert_sorted(keys().map(|key| record(key.as_bytes(), b"new", 2)));
+    let guard = &reclaim::pin();
+    let pages = delta.directory(guard).map_or(1, Directory::len);
+    assert_eq!(pages, (count as usize).div_ceil(SLOTS_MAX));
+    assert_eq!(delta.len(), count as usize);
+    assert_eq!(delta.data_bytes(), count as usize * 11 + 11);
+    let each = record(b"00000100", b"new", 2).memory_bytes();
+    let beside = delta.bytes() - started - count as usize * each;
+    assert!(
+        beside < 24 * count as usize + 4096,
+        "{beside} bytes of pages"
+    );
+    for key in keys() {
+        assert_eq!(
+            value_at(&delta, key.as_bytes(), 2, guard),
+            Some(&b"new"[..])
+        );
+    }
+    assert_eq!(value_at(&delta, b"00000100", 1, guard), Some(&b"old"[..]));
+}
+
 #[test]
 fn a_batch_is_seen_at_once_over_two_deltas() {
     let deltas = Arc::new([Delta::new(0), Delta::new(0)]);

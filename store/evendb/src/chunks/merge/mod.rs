@@ -28,7 +28,6 @@ use crate::folding::{self, OwnedRecord};
 use crate::merge_operator::Operator;
 use crate::munk::{Munk, MunkEntries, MunkInput};
 use crate::options::FilterDecision;
-use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::yielding::Yielder;
 use crate::version::horizon::Horizon;
@@ -44,27 +43,6 @@ pub(crate) trait Source {
     fn held(&self) -> Held;
     fn current(&self) -> Option<EntryRef<'_>>;
     fn advance(&mut self) -> Result<()>;
-}
-
-/// All records of a delta that no longer changes, as borrowed pointers in order.
-pub(crate) struct RecordSource<'g> {
-    pub(crate) records: Vec<&'g Record>,
-    pub(crate) at: usize,
-}
-
-impl Source for RecordSource<'_> {
-    fn held(&self) -> Held {
-        Held::exactly((self.records.len() - self.at) as u64)
-    }
-
-    fn current(&self) -> Option<EntryRef<'_>> {
-        self.records.get(self.at).map(|record| record.entry())
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        self.at += 1;
-        Ok(())
-    }
 }
 
 /// The records of a table between two keys.

@@ -3,9 +3,11 @@
 //!
 //! The ledger has two sides: bytes of the commit log's ring, and bytes of deltas. A reservation is
 //! taken on both at once or not at all, and comes back when the checkpoint moves the ring's tail
-//! and when deltas leave memory. A side exceeds its limit in two cases only: a batch of more than a
-//! quarter of the limit of deltas may take them to twice the limit (the caches shrink meanwhile),
-//! and a batch that is larger still is admitted when nothing else is reserved.
+//! and when deltas leave memory. The deltas exceed their limit in two cases only: a batch of more
+//! than a quarter of it may take them to twice the limit (the caches shrink meanwhile), and a batch
+//! of more than twice the limit is let in alone: what is reserved must be within the limit, and is
+//! beyond it from then on, so no second one comes, nor any put, until checkpoints have freed
+//! enough.
 //!
 //! Above 3/4 of either side puts are slowed down in proportion to their bytes, and more with less
 //! room left. So one long sync of a busy disk does not take them to the limit. At the limit they
@@ -393,10 +395,12 @@ impl Admission {
     }
 
     /// Lets the peak sink a little, down to the bytes that are reserved now: half of the way in 89
-    /// calls. One thread calls it.
+    /// calls. What one write that was let in alone had above twice the limit is forgotten at once.
+    /// One thread calls it.
     pub(crate) fn let_delta_peak_sink(&self) {
         let peak = self.delta_peak();
         let sunk = (peak - peak.div_ceil(128)).max(self.delta_used());
+        let sunk = sunk.min(self.delta.limit().saturating_mul(2));
         self.delta_peak.store(sunk, Ordering::Relaxed);
     }
 

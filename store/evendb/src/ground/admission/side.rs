@@ -27,12 +27,16 @@ impl Side {
 
     /// Whether a request may go above the limit. A large one may go to twice the limit: otherwise
     /// it would find room only after a checkpoint had freed nearly everything, and would wait for
-    /// whole checkpoints. Any request may go above it if nothing else is reserved.
+    /// whole checkpoints. One that is larger than that goes above it in any case, and alone: what
+    /// is there must be within the limit, which with it is exceeded for the next one. Any request
+    /// may go above the limit if nothing else is reserved.
     #[cold]
     fn stretches_for(&self, used: u64, bytes: u64) -> bool {
         let limit = self.limit();
         let twice = limit.saturating_mul(2);
-        used == 0 || (bytes > limit / 4 && used.saturating_add(bytes) <= twice)
+        used == 0
+            || (bytes > limit / 4 && used.saturating_add(bytes) <= twice)
+            || (bytes > twice && used <= limit)
     }
 
     /// The sum never exceeds the limit, unless this request may exceed it: other threads would see

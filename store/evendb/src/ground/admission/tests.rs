@@ -112,6 +112,27 @@ fn large_requests_go_to_twice_the_limit_and_small_ones_to_the_limit() {
     assert_eq!(admission.delta_used(), 100);
 }
 
+/// It need not wait until nothing is reserved: records that are durable may stay for long.
+#[test]
+fn more_than_twice_the_limit_is_let_in_alone_over_what_is_within_the_limit() {
+    let admission = Admission::new(0, 100);
+    let take = |bytes| admission.try_take(0, bytes, || ());
+    assert!(take(60) && take(41));
+    assert!(
+        !take(201) && !take(10_000),
+        "more than the limit is reserved"
+    );
+    admission.release_delta(1);
+    assert!(take(201));
+    assert!(!take(1) && !take(201), "alone");
+    admission.release_delta(201);
+    assert!(take(10_000) && !take(1) && !take(10_000));
+    // The peak says how much puts need, and this was no usual need.
+    admission.let_delta_peak_sink();
+    admission.release_delta(10_100);
+    assert_eq!(admission.delta_peak(), 200, "twice the limit at most");
+}
+
 #[test]
 fn after_cancel_every_request_fails() {
     let admission = Admission::new(0, 100);

@@ -24,6 +24,7 @@
 //! Thread safety: one checkpoint at a time, under its mutex, beside all other calls. Not here: the
 //! run of one chunk (`run`), its writes (`gather`), and what it changes in its chunk (`publish`).
 
+mod deltas;
 mod gather;
 pub(crate) mod joining;
 mod publish;
@@ -55,9 +56,9 @@ use crate::sync::{Arc, Weak};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
+pub(crate) use deltas::delta_sources;
 use gather::Gatherer;
 use publish::publish_run;
-pub(crate) use run::delta_sources;
 use run::{PendingRun, begin_run, write_run};
 use std::time::Instant;
 

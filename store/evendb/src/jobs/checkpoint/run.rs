@@ -12,6 +12,7 @@
 //! tables join the base (`joining`), and what names and publishes the run (`mod`, `publish`).
 
 use super::Runs;
+use super::deltas::delta_sources;
 use super::gather::Gatherer;
 use super::joining::Joining;
 use super::table::{BuiltTable, NewTable, TableShape, build_table};
@@ -23,12 +24,11 @@ use crate::funk::Funk;
 use crate::guards::tree::choose::{Chooser, GuardRule};
 use crate::manifest::GuardKey;
 use crate::manifest::edit::{CoverRecord, Role};
+use crate::merge::Merge;
 use crate::merge::count::Count;
-use crate::merge::{Merge, RecordSource, Source};
 use crate::pace;
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
-use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, reclaim};
 use crate::visibility::Dropping;
 use evendb_storage::Version;
@@ -339,31 +339,4 @@ fn next_table(
         counted: count,
         is_last: merge.current().is_none(),
     })
-}
-
-/// The deltas' records as sources, newest delta first, within each delta's limits.
-/// With `after`, only records of greater keys.
-pub(crate) fn delta_sources<'g>(
-    deltas: &'g [Frozen],
-    after: Option<&[u8]>,
-    pin: &'g reclaim::Guard,
-    yielder: &mut Yielder,
-) -> Vec<Box<dyn Source + 'g>> {
-    deltas
-        .iter()
-        .map(|frozen| {
-            let mut records = Vec::new();
-            let mut keys = frozen.layer().keys(pin);
-            keys.seek(after);
-            if after.is_some() && keys.key() == after {
-                keys.cursor.next();
-            }
-            while keys.key().is_some() {
-                records.extend(keys.cursor.versions());
-                yielder.yield_if_due();
-                keys.cursor.next();
-            }
-            Box::new(RecordSource { records, at: 0 }) as Box<dyn Source + 'g>
-        })
-        .collect()
 }

@@ -169,9 +169,10 @@ impl Options {
     /// except a part that puts may take at once.
     ///
     /// Chunks, closed tables and buffers take their memory from the last two columns. A batch that
-    /// is larger than a quarter of the deltas' memory may exceed that memory, up to twice. A
-    /// chunk's log may have 35 % of a chunk's size, and twice a chunk's size if all of the chunk is
-    /// in RAM.
+    /// is larger than a quarter of the deltas' memory may exceed that memory, up to twice. One that
+    /// counts more than a quarter of the budget exceeds the budget for a time, by about its own
+    /// size ([`Batch`](crate::Batch)). A chunk's log may have 35 % of a chunk's size, and twice a
+    /// chunk's size if all of the chunk is in RAM.
     ///
     /// The process itself, holes of its heap and the system's cache of files need memory beside the
     /// budget. Where one limit holds for everything, as in a container, leave a fifth of it beside

@@ -29,6 +29,9 @@ use evendb_storage::{Apart, Error as StorageError, ErrorKind as StorageErrorKind
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+/// Operations to apply; `None` where the rest makes no sense.
+type OpsToApply<'i, 'a> = &'i mut dyn Iterator<Item = Option<DecodedOp<'a>>>;
+
 /// Chunks that wait for a checkpoint, with its number.
 type Dirty = Vec<(Weak<Chunk>, u64)>;
 
@@ -159,16 +162,17 @@ impl Opening {
         let is_new = checkpoint_of(record.version) > self.state.completed;
         let whole = match payload::decode(record.payload) {
             None => return Err(self.bad_record(record)),
-            Some(Decoded::Inline(ops)) => !is_new || self.values_are_there(&ops, looks)?,
+            Some(Decoded::Inline(ops)) => {
+                !is_new || self.values_are_there(&mut ops.into_iter(), looks)?
+            }
             Some(Decoded::Extent(name)) => {
                 extents.push((record.end, name.id));
                 let Some(contents) = self.read_extent(&name)? else {
                     return Ok(Some(Bad::Extent(name)));
                 };
-                match payload::decode_ops(&contents) {
-                    Some(ops) if is_new => self.values_are_there(&ops, looks)?,
-                    _ => true,
-                }
+                let make_sense = || payload::each_op(&contents).all(|op| op.is_some());
+                let mut ops = payload::each_op(&contents).flatten();
+                !(is_new && make_sense()) || self.values_are_there(&mut ops, looks)?
             }
         };
         Ok((!whole).then_some(Bad::Value))
@@ -192,13 +196,17 @@ impl Opening {
 
     /// Whether all values apart are at the places that a record's operations name. After a power
     /// loss one may be missing: then the record ends the log, like one that does not verify.
-    fn values_are_there(&self, ops: &[DecodedOp<'_>], looks: &mut ValueLooks<'_>) -> Result<bool> {
+    fn values_are_there(
+        &self,
+        ops: &mut dyn Iterator<Item = DecodedOp<'_>>,
+        looks: &mut ValueLooks<'_>,
+    ) -> Result<bool> {
+        let places = ops.filter_map(|op| place_of(&op));
         if planted!(self.options, ValuesNotLookedAt) {
-            let places = ops.iter().filter_map(place_of);
             looks.named.extend(places.map(|place| place.file));
             return Ok(true);
         }
-        for place in ops.iter().filter_map(place_of) {
+        for place in places {
             if !looks.is_there(&place)? {
                 return Ok(false);
             }
@@ -302,8 +310,9 @@ impl Opening {
             dirty: Vec::new(),
             expires: false,
         };
-        let mut apply_ops = |ops: &[DecodedOp<'_>], record: &LogRecord<'_>| -> Result<()> {
+        let mut apply_ops = |ops: OpsToApply<'_, '_>, record: &LogRecord<'_>| -> Result<()> {
             for op in ops {
+                let op = &op.ok_or_else(|| self.bad_record(record))?;
                 match catalog.get(&op.keyspace) {
                     Some(keyspace) if op.kind == OpKind::RangeDelete => {
                         onto.delete_range(keyspace, op);
@@ -331,11 +340,14 @@ impl Opening {
                 return Ok(true);
             }
             match payload::decode(record.payload) {
-                Some(Decoded::Inline(ops)) => apply_ops(&ops, record)?,
+                Some(Decoded::Inline(ops)) => {
+                    apply_ops(&mut ops.into_iter().map(Some), record)?;
+                }
                 Some(Decoded::Extent(name)) => {
+                    // An extent may be longer than the memory budget: no list is made of it.
                     let bytes = self.read_extent(&name)?;
-                    let ops = bytes.as_deref().and_then(payload::decode_ops);
-                    apply_ops(&ops.ok_or_else(|| self.bad_record(record))?, record)?;
+                    let bytes = bytes.ok_or_else(|| self.bad_record(record))?;
+                    apply_ops(&mut payload::each_op(&bytes), record)?;
                 }
                 None => return Err(self.bad_record(record)),
             }

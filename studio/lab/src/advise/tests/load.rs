@@ -360,3 +360,40 @@ fn of_a_model_a_trace_is_drawn_that_fills_the_store_first() {
         "{text}"
     );
 }
+
+/// Trouble of others, line 1: nobody knows what these reads found. The stores have what is
+/// read first, and the first sentence says so.
+#[test]
+fn reads_whose_result_the_trace_does_not_tell_are_told_first() {
+    let unknown = |key: &str| Operation {
+        outcome: Outcome::Unknown,
+        ..get(key, None)
+    };
+    let operations = [put("a", 9), get("a", Some(9)), unknown("b"), unknown("c")];
+    let load = load_of(&operations, 0);
+    let said = warnings(&load);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("Of 2 of 3 lookups the trace does not tell"),
+        "{said:?}"
+    );
+    assert!(warnings(&load_of(&operations[..2], 0)).is_empty());
+}
+
+#[test]
+fn how_far_values_compress_is_said_where_the_trace_has_them() {
+    let valued = |number: u64| {
+        let noise = (0..50_u64)
+            .map(|word| evendb_trace::value_hash(&[number, word].map(u64::to_le_bytes).concat()));
+        let noise: Vec<u8> = noise.flat_map(u64::to_le_bytes).collect();
+        let mut put = put(format!("{number}"), 800);
+        put.value = Some([noise, vec![0; 400]].concat());
+        put
+    };
+    let load = load_of(&(0..200).map(valued).collect::<Vec<_>>(), 0);
+    let compressed = load.compressed.unwrap();
+    assert!((compressed - 0.5).abs() < 0.03, "{compressed}");
+    let said = of_load(&load, 1 << 20).join(" ");
+    assert!(said.contains(" % of their bytes (LZ4"), "{said}");
+    assert_eq!(load_of(&[put("a", 9)], 0).compressed, None);
+}

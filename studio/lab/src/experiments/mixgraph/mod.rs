@@ -21,6 +21,7 @@ mod densities;
 mod figures;
 mod replayed;
 mod report;
+mod sizes;
 mod start;
 mod statistics;
 mod tracing;
@@ -32,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evendb_model::{Model, presets};
+use evendb_model::{Workload, presets};
 use evendb_trace::RecorderHandle;
 use serde_json::{Value, json};
 
@@ -43,6 +44,7 @@ use crate::mixgraph::allocation::Allocation;
 use crate::mixgraph::{FillWorker, Load, ModelWorker};
 use crate::opener::{Durability, Opener, Purpose, Settings};
 use crate::phase_length::WARMING_PART;
+use crate::replay::paired;
 use crate::store::Store;
 
 use figures::figures;
@@ -64,7 +66,7 @@ pub enum Pace {
 /// The arguments of `mixgraph`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct MixgraphArguments {
-    /// The model: the name of a preset (zippydb, zippydb-kinds, udb-assoc, up2x), or a file
+    /// The model: the name of a preset (zippydb, zippydb-kinds, udb, udb-assoc, up2x), or a file
     #[arg(default_value = "zippydb")]
     model: String,
     #[command(flatten)]
@@ -101,10 +103,14 @@ pub struct MixgraphArguments {
     /// Measure first, in a store of its own, what this trace asks: the row `replay`
     #[arg(long, value_name = "TRACE")]
     replay: Option<PathBuf>,
-    /// Keys that the store of --replay has before, in hexadecimal digits, a line each; without it,
+    /// Keys that the store of --replay has before, in hexadecimal digits, a line each, with the
+    /// keyspace and a tab before if the trace has several; may be given several times. Without it,
     /// only what the trace finds
     #[arg(long, value_name = "FILE", requires = "replay")]
-    replay_keys: Option<PathBuf>,
+    replay_keys: Vec<PathBuf>,
+    /// The keyspace whose keys --replay-keys lists; one for each list
+    #[arg(long, value_name = "KEYSPACE", requires = "replay_keys")]
+    replay_keys_of: Vec<String>,
     #[command(flatten)]
     tracing: Tracing,
     /// Print the model's file and end
@@ -168,8 +174,8 @@ fn parse_up_to(text: &str, most: f64, name: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// There is no such preset or file, or the file is wrong; the text says how.
-pub fn model_named(name: &str) -> Result<Model, Failure> {
-    if let Some(model) = presets::named(name) {
+pub fn model_named(name: &str) -> Result<Workload, Failure> {
+    if let Some(model) = presets::workload(name) {
         return Ok(model);
     }
     let text = crate::whole_file::read_model(Path::new(name)).map_err(|error| {
@@ -177,7 +183,7 @@ pub fn model_named(name: &str) -> Result<Model, Failure> {
         let known = known.join(", ");
         format!("`{name}` is none of the presets ({known}), and as a file cannot be read: {error}")
     })?;
-    Model::from_toml(&text).map_err(|error| format!("{name}: {error}").into())
+    Workload::from_toml(&text).map_err(|error| format!("{name}: {error}").into())
 }
 
 impl MixgraphArguments {
@@ -192,6 +198,7 @@ impl MixgraphArguments {
         self.arrivals(&model)?;
         if let Some(trace) = &self.replay {
             replayed::check(trace)?;
+            paired(&self.replay_keys, &self.replay_keys_of)?;
         }
         if self.print_model {
             match presets::text(&self.model) {
@@ -213,7 +220,7 @@ impl MixgraphArguments {
         Ok(!self.print_model && !self.tracing.only_trace)
     }
 
-    fn scaled(&self) -> Result<Model, Failure> {
+    fn scaled(&self) -> Result<Workload, Failure> {
         let scale = match self.common.quick {
             true => 0.0005,
             false => 0.02,
@@ -242,13 +249,13 @@ impl MixgraphArguments {
         trace.chain(allocations).collect()
     }
 
-    fn memory_bytes(&self, model: &Model) -> u64 {
+    fn memory_bytes(&self, model: &Workload) -> u64 {
         let given = self.memory_mib.map(|mib| (mib * f64::from(1 << 20)) as u64);
         let of_model = model.memory_bytes.unwrap_or(model.data_bytes() / 10);
         given.unwrap_or_else(|| of_model.max(MEMORY_MIB_MIN << 20))
     }
 
-    fn arrivals(&self, model: &Model) -> Result<Option<Arrivals>, Failure> {
+    fn arrivals(&self, model: &Workload) -> Result<Option<Arrivals>, Failure> {
         if self.pace == Pace::Max {
             return Ok(None);
         }
@@ -278,7 +285,7 @@ impl MixgraphArguments {
         }
     }
 
-    fn limit(&self, model: &Model, share: f64) -> Limit {
+    fn limit(&self, model: &Workload, share: f64) -> Limit {
         Limit {
             operations: Some(((model.operations as f64 * share) as u64).max(1)),
             duration: self
@@ -291,7 +298,7 @@ impl MixgraphArguments {
     fn cell(
         &self,
         (store, slot): (&dyn Store, Option<&Arc<RecorderHandle>>),
-        model: &Model,
+        model: &Workload,
         allocation: Allocation,
         stream: u64,
     ) -> Result<Value, Failure> {
@@ -334,6 +341,9 @@ impl MixgraphArguments {
         load.check_sum(store)?;
         let mut figures = figures(&result, allocation.name(), load.absent());
         figures["load"] = filled.to_json();
+        figures["sizes"] = sizes::of(&load, stream, result.operations);
+        let text = figures["text"].as_str().unwrap_or_default();
+        figures["text"] = format!("{text}{}", sizes::table(&figures["sizes"])).into();
         Ok(figures)
     }
 }
@@ -357,7 +367,7 @@ impl Measure for MixgraphArguments {
             "allocations": self.allocations().iter().map(|one| one.name()).collect::<Vec<_>>(),
             "threads": self.threads,
             "memory_bytes": model.as_ref().map(|model| self.memory_bytes(model)),
-            "data_bytes": model.as_ref().map(Model::data_bytes),
+            "data_bytes": model.as_ref().map(Workload::data_bytes),
             "pace": format!("{:?}", self.pace).to_lowercase(),
             "faster": self.faster.unwrap_or(1.0),
             "seconds": self.seconds,
@@ -377,12 +387,14 @@ impl Measure for MixgraphArguments {
         let traced = (self.tracing.trace.is_some() && turn.round == 0).then(|| TracedOpener {
             inner: turn.opener,
             slot: Arc::default(),
+            has_keyspaces: model.keyspaces.len() > 1,
         });
         let opener = traced.as_ref().map_or(turn.opener, |traced| traced as _);
         let turn = Turn { opener, ..turn };
         if let Some(trace) = &self.replay {
             tell!("{}: {} replay", turn.opener.name(), model.name);
-            let replayed = Replayed::new(trace, self.replay_keys.as_deref(), model.operations)?;
+            let keys = paired(&self.replay_keys, &self.replay_keys_of)?;
+            let replayed = Replayed::new(trace, keys, model.operations)?;
             // The benchmarks have as many.
             model.operations = replayed.operations();
             let load = Load::new(&model, Allocation::PrefixDist, self.common.seed);

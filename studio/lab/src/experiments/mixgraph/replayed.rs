@@ -47,7 +47,8 @@ pub(super) const NAME: &str = "replay";
 /// A trace that is measured.
 pub(super) struct Replayed<'a> {
     trace: &'a Path,
-    keys: Option<&'a Path>,
+    /// Lists of keys, each with its keyspace, if it is said to be of one.
+    keys: Vec<(&'a Path, Option<&'a str>)>,
     /// The measured operations.
     operations: u64,
     /// The operations before them, which warm the store.
@@ -63,7 +64,7 @@ impl<'a> Replayed<'a> {
     /// The trace cannot be read.
     pub(super) fn new(
         trace: &'a Path,
-        keys: Option<&'a Path>,
+        keys: Vec<(&'a Path, Option<&'a str>)>,
         operations: u64,
     ) -> Result<Self, Failure> {
         let mut reader = opened(trace)?;
@@ -96,7 +97,7 @@ impl<'a> Replayed<'a> {
         threads: usize,
     ) -> Result<Value, Failure> {
         let trace = self.trace;
-        let merges = load.model.counts().then_some(Merges::Counters);
+        let merges = load.workload.counts().then_some(Merges::Counters);
         let settings = ReplaySettings {
             threads,
             several_keyspaces: several_keyspaces_of(trace)?,
@@ -127,7 +128,7 @@ impl<'a> Replayed<'a> {
         report.losses = self.losses;
         let mut cell = figures(&result, NAME, 0);
         cell["load"] = filled.to_json();
-        let warnings = report.warnings(self.keys.is_none().then_some(REMEDY));
+        let warnings = report.warnings(self.keys.is_empty().then_some(REMEDY));
         let mut text: String = warnings.iter().map(|line| format!("{line}\n")).collect();
         text += cell["text"].as_str().unwrap_or_default();
         text += &format!(" {}\n", differences(&report));
@@ -145,7 +146,12 @@ impl<'a> Replayed<'a> {
         load: &Load,
         settings: &ReplaySettings,
     ) -> Result<PhaseResult, Failure> {
-        let start = Start::new((self.trace, opened(self.trace)?), self.keys, load, settings)?;
+        let start = Start::new(
+            (self.trace, opened(self.trace)?),
+            &self.keys,
+            load,
+            settings,
+        )?;
         let (start, taken) = (Arc::new(start), Arc::new(AtomicU64::new(0)));
         let phase = Phase {
             distribution: NAME.to_owned(),

@@ -1,6 +1,6 @@
 //! Tables of `mixgraph`: the costs of each allocation, compared with the study's figures.
 
-use evendb_model::Model;
+use evendb_model::{Model, Workload};
 use serde_json::Value;
 
 use super::super::table::TextTable;
@@ -41,29 +41,44 @@ where it tells that.
 fetched, of all: what storage was read for by the process, since the system's cache had it not.
 ";
 
-/// What is measured.
-pub(super) fn head(model: &Model, memory_bytes: u64, results: &[Measured]) -> String {
+/// What is measured: a line for the whole, and one for each keyspace if there are several.
+pub(super) fn head(workload: &Workload, memory_bytes: u64, results: &[Measured]) -> String {
     // A trace that is replayed may have fewer operations than the model.
     let cell = results.first().map(|one| &one.figures["cells"][0]);
     let replayed = cell.filter(|cell| cell["allocation"] == replayed::NAME);
     let operations = replayed.and_then(|cell| cell["operations"].as_u64());
-    let kinds = model
-        .mix
-        .shares()
-        .into_iter()
-        .filter(|(_, share)| *share > 0.0);
+    let several = workload.keyspaces.len() > 1;
+    let kinds = match (several, workload.keyspaces.first()) {
+        (false, Some(only)) => kinds(&only.load),
+        _ => format!("{} keyspaces", workload.keyspaces.len()),
+    };
+    let mut text = format!(
+        "{}: {} operations ({kinds}) on {} pairs, {} of data, {} of memory\n",
+        workload.name,
+        grouped(operations.unwrap_or(workload.operations)),
+        grouped(workload.pairs()),
+        bytes(workload.data_bytes()),
+        bytes(memory_bytes)
+    );
+    for keyspace in workload.keyspaces.iter().filter(|_| several) {
+        text += &format!(
+            "  {}: {:.2} % of the operations ({}) on {} pairs\n",
+            keyspace.name,
+            keyspace.share * 100.0,
+            self::kinds(&keyspace.load),
+            grouped(keyspace.load.pairs)
+        );
+    }
+    text
+}
+
+fn kinds(model: &Model) -> String {
+    let shares = model.mix.shares().into_iter();
+    let kinds = shares.filter(|(_, share)| *share > 0.0);
     let kinds: Vec<_> = kinds
         .map(|(name, share)| format!("{:.2} % {name}", share * 100.0))
         .collect();
-    format!(
-        "{}: {} operations ({}) on {} pairs, {} of data, {} of memory\n",
-        model.name,
-        grouped(operations.unwrap_or(model.operations)),
-        kinds.join(", "),
-        grouped(model.pairs),
-        bytes(model.data_bytes()),
-        bytes(memory_bytes)
-    )
+    kinds.join(", ")
 }
 
 /// The blocks of all phases of a store's round.

@@ -5,7 +5,8 @@
 //! ranges, and starts are compared with the model, and then fitted again with the fits for traces.
 //! The study shows curves that lie on each other; here is the largest distance between them, and on
 //! the page of `--page` the curves (`densities.rs`). Kinds that have hot keys of their own are
-//! compared with their own curves.
+//! compared with their own curves. Of several keyspaces each has its table, after the shares of
+//! all, and its curves.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -26,12 +27,12 @@ use super::super::{Failure, at};
 use super::{densities, model_named};
 use crate::mixgraph::allocation::Allocation;
 use crate::mixgraph::drawn_trace::{Starts, Timetable};
-use crate::mixgraph::{Kind, Load, ModelWorker};
+use crate::mixgraph::{Family, Kind, Load, ModelWorker};
 
 /// The arguments of `mixgraph-statistics`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// The model: the name of a preset (zippydb, zippydb-kinds, udb-assoc, up2x), or a file
+    /// The model: the name of a preset (zippydb, zippydb-kinds, udb, udb-assoc, up2x), or a file
     #[arg(default_value = "udb-assoc")]
     model: String,
     /// The share of the model's pairs
@@ -75,88 +76,51 @@ impl Arguments {
     }
 
     pub(super) fn report(&self) -> Result<String, Failure> {
-        let (load, drawn) = self.drawn()?;
-        let model = &load.model;
+        let (load, all) = self.drawn()?;
         if let Some(path) = &self.page {
-            let page = evendb_report::page(&densities::document(&load, &drawn));
+            let page = evendb_report::page(&densities::document(&load, &all));
             let mut file = placement::new_output(path, "a page")?;
             file.write_all(page.as_bytes()).map_err(at(path))?;
         }
-        let mut table = TextTable::new(["what", "model", "drawn", "largest distance"]);
-        let all = self.operations as f64;
-        for ((name, share), count) in model.mix.shares().into_iter().zip(drawn.kinds) {
-            if share > 0.0 {
-                let own = count as f64 / all;
-                table.row([
-                    name.to_owned(),
-                    format!("{share:.4}"),
-                    format!("{own:.4}"),
-                    format!("{:.4}", (own - share).abs()),
-                ]);
-            }
-        }
-        let mut notes = String::new();
-        sizes(
-            &mut table,
-            &mut notes,
-            "value size",
-            &model.values.sizes,
-            &drawn.values,
-        );
-        if let Some(lengths) = &model.scans {
-            sizes(
-                &mut table,
-                &mut notes,
-                "scan length",
-                lengths,
-                &drawn.lengths,
-            );
-        }
-        for kinds in alike(&load) {
-            accesses(&mut table, &load, &kinds, &drawn.accesses);
-        }
-        per_key(&mut table, model, &drawn.accesses);
-        rate(&mut table, model, self.operations, self.seed)?;
-        let has_own = alike(&load).len() > 1;
-        let correlation = largest_correlation(&drawn.rows, has_own);
-        table.row([
-            if has_own {
-                "correlation, but for kind and key"
-            } else {
-                "correlation"
-            },
-            "0",
-            &format!("{correlation:.4}"),
-            &format!("{:.4}", correlation.abs()),
-        ]);
+        let workload = &load.workload;
+        let rate = match &workload.rate {
+            Some(rate) => rate_row(rate, self.operations, self.seed)?,
+            None => None,
+        };
         let operations = crate::readable::grouped(self.operations);
-        Ok(format!(
-            "{operations} operations of {} drawn\n\n{table}\n{notes}",
-            model.name
-        ))
+        let mut text = format!("{operations} operations of {} drawn\n", workload.name);
+        if !load.is_of_several() {
+            let table = family(&load.families[0], &all[0], rate);
+            return Ok(text + &table);
+        }
+        let mut table = TextTable::new(HEADS);
+        for (keyspace, drawn) in workload.keyspaces.iter().zip(&all) {
+            let own = drawn.operations() as f64 / self.operations as f64;
+            share(&mut table, &keyspace.name, keyspace.share, own);
+        }
+        if let Some(rate) = rate {
+            table.row(rate);
+        }
+        text += &format!("\n{table}\n");
+        for (of, drawn) in load.families.iter().zip(&all) {
+            text += &format!("\n{}\n{}", of.name, family(of, drawn, None));
+        }
+        Ok(text)
     }
 
-    /// The load, and what was drawn of it.
-    pub(super) fn drawn(&self) -> Result<(Arc<Load>, Drawn), Failure> {
-        let model = model_named(&self.model)?.scaled(self.scale);
-        let load = Arc::new(Load::new(&model, Allocation::PrefixDist, self.seed));
+    /// The load, and what was drawn of each of its keyspaces.
+    pub(super) fn drawn(&self) -> Result<(Arc<Load>, Vec<Drawn>), Failure> {
+        let workload = model_named(&self.model)?.scaled(self.scale);
+        let load = Arc::new(Load::new(&workload, Allocation::PrefixDist, self.seed));
         let drawn = self.draw(&load);
         Ok((load, drawn))
     }
 
-    fn draw(&self, load: &Arc<Load>) -> Drawn {
+    fn draw(&self, load: &Arc<Load>) -> Vec<Drawn> {
         let mut worker = ModelWorker::new(load, 0, 0);
-        let mut drawn = Drawn {
-            kinds: [0; 5],
-            values: Vec::new(),
-            lengths: Vec::new(),
-            accesses: Kind::ALL.map(|kind| match load.model.mix.share(kind) {
-                0.0 => Vec::new(),
-                _ => vec![0; load.model.pairs as usize],
-            }),
-            rows: Vec::new(),
-        };
+        let mut all: Vec<_> = load.families.iter().map(Drawn::new).collect();
         for _ in 0..self.operations {
+            let drawn = &mut all[worker.next_keyspace()];
             let kind = worker.next_kind();
             let pair = worker.next_pair(kind);
             let (value, length) = (worker.next_value(pair).0, worker.next_length());
@@ -175,8 +139,86 @@ impl Arguments {
                     .push([is_get, pair as f64, value as f64, (length as f64).ln()]);
             }
         }
-        drawn
+        all
     }
+}
+
+const HEADS: [&str; 4] = ["what", "model", "drawn", "largest distance"];
+
+impl Drawn {
+    fn new(family: &Family) -> Self {
+        Self {
+            kinds: [0; 5],
+            values: Vec::new(),
+            lengths: Vec::new(),
+            accesses: Kind::ALL.map(|kind| match family.model.mix.share(kind) {
+                0.0 => Vec::new(),
+                _ => vec![0; family.model.pairs as usize],
+            }),
+            rows: Vec::new(),
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.kinds.iter().sum()
+    }
+}
+
+fn share(table: &mut TextTable, name: &str, share: f64, own: f64) {
+    table.row([
+        name.to_owned(),
+        format!("{share:.4}"),
+        format!("{own:.4}"),
+        format!("{:.4}", (own - share).abs()),
+    ]);
+}
+
+/// The table of one keyspace, and the notes below it.
+fn family(family: &Family, drawn: &Drawn, rate: Option<[String; 4]>) -> String {
+    let mut table = TextTable::new(HEADS);
+    let (model, all) = (&family.model, drawn.operations() as f64);
+    for ((name, of), count) in model.mix.shares().into_iter().zip(drawn.kinds) {
+        if of > 0.0 {
+            share(&mut table, name, of, count as f64 / all);
+        }
+    }
+    let mut notes = String::new();
+    sizes(
+        &mut table,
+        &mut notes,
+        "value size",
+        &model.values.sizes,
+        &drawn.values,
+    );
+    if let Some(lengths) = &model.scans {
+        sizes(
+            &mut table,
+            &mut notes,
+            "scan length",
+            lengths,
+            &drawn.lengths,
+        );
+    }
+    for kinds in alike(family) {
+        accesses(&mut table, family, &kinds, &drawn.accesses);
+    }
+    per_key(&mut table, model, &drawn.accesses);
+    if let Some(rate) = rate {
+        table.row(rate);
+    }
+    let has_own = alike(family).len() > 1;
+    let correlation = largest_correlation(&drawn.rows, has_own);
+    table.row([
+        if has_own {
+            "correlation, but for kind and key"
+        } else {
+            "correlation"
+        },
+        "0",
+        &format!("{correlation:.4}"),
+        &format!("{:.4}", correlation.abs()),
+    ]);
+    format!("\n{table}\n{notes}")
 }
 
 /// Compares drawn sizes with their spread, and fits them again if the spread can be fitted.
@@ -208,15 +250,15 @@ fn sizes(table: &mut TextTable, notes: &mut String, name: &str, of: &Sizes, draw
 }
 
 /// The kinds of the mix, grouped by their hot keys.
-fn alike(load: &Load) -> Vec<Vec<Kind>> {
+fn alike(family: &Family) -> Vec<Vec<Kind>> {
     let mut groups: Vec<Vec<Kind>> = Vec::new();
     for kind in Kind::ALL {
-        if load.model.mix.share(kind) == 0.0 {
+        if family.model.mix.share(kind) == 0.0 {
             continue;
         }
         match groups
             .iter_mut()
-            .find(|group| load.space.alike(group[0], kind))
+            .find(|group| family.space.alike(group[0], kind))
         {
             Some(group) => group.push(kind),
             None => groups.push(vec![kind]),
@@ -227,8 +269,8 @@ fn alike(load: &Load) -> Vec<Vec<Kind>> {
 
 /// Compares the accesses of ranges and of pairs by rank with the model's. `kinds` have the same hot
 /// keys.
-fn accesses(table: &mut TextTable, load: &Load, kinds: &[Kind], drawn: &[Vec<u32>; 5]) {
-    let (model, space, first_kind) = (&load.model, &load.space, kinds[0]);
+fn accesses(table: &mut TextTable, family: &Family, kinds: &[Kind], drawn: &[Vec<u32>; 5]) {
+    let (model, space, first_kind) = (&family.model, &family.space, kinds[0]);
     let counts = |pair: u64| -> f64 {
         let counts = kinds
             .iter()
@@ -311,14 +353,15 @@ fn per_key(table: &mut TextTable, model: &Model, drawn: &[Vec<u32>; 5]) {
 /// Draws the starts of about `operations` operations over two swings of the model's rate, as those
 /// of a trace are drawn, and fits them. These are fewer than the rate asks for: so they are drawn
 /// with a part of it, and each stands for the inverse of that part.
-fn rate(table: &mut TextTable, model: &Model, operations: u64, seed: u64) -> Result<(), Failure> {
-    let Some(rate) = model.rate.filter(|rate| rate.b > 0.0 && rate.a != 0.0) else {
-        return Ok(());
-    };
+/// There is no row for a rate that does not swing.
+fn rate_row(rate: &Rate, operations: u64, seed: u64) -> Result<Option<[String; 4]>, Failure> {
+    if rate.b <= 0.0 || rate.a == 0.0 {
+        return Ok(None);
+    }
     let swings = 2.0 * std::f64::consts::TAU / rate.b;
     let part = operations as f64 / rate.due(swings);
     let (a, d) = (rate.a * part, rate.d * part);
-    let mut starts = Starts::new(Timetable::Swing(Rate { a, d, ..rate }), seed);
+    let mut starts = Starts::new(Timetable::Swing(Rate { a, d, ..*rate }), seed);
     let width = swings / RATE_STEPS as f64;
     let mut counts = [0u64; RATE_STEPS];
     while let Some(count) = counts.get_mut((starts.next_seconds() / width) as usize) {
@@ -336,13 +379,12 @@ fn rate(table: &mut TextTable, model: &Model, operations: u64, seed: u64) -> Res
         .map(|&(t, _)| (found.value(t) - rate.at(t)).abs());
     let off = off.fold(0.0, f64::max) / rate.d;
     let model = text(&[rate.a, rate.b, rate.c, rate.d]);
-    table.row([
-        "rate",
-        &model,
-        &text(&found.parameters),
-        &format!("{off:.4}"),
-    ]);
-    Ok(())
+    Ok(Some([
+        "rate".to_owned(),
+        model,
+        text(&found.parameters),
+        format!("{off:.4}"),
+    ]))
 }
 
 /// The correlation that is farthest from 0, over all pairs of columns. Columns that do not vary

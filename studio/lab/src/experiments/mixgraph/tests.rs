@@ -95,7 +95,8 @@ fn operations_come_at_the_models_rate() {
 fn what_cannot_be_run_is_told() {
     let told = |name: &str| model_named(name).unwrap_err().to_string();
     assert!(
-        told("nothing").contains("none of the presets (zippydb, zippydb-kinds, udb-assoc, up2x)")
+        told("nothing")
+            .contains("none of the presets (zippydb, zippydb-kinds, udb, udb-assoc, up2x)")
     );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mine.toml");
@@ -206,7 +207,7 @@ fn what_is_drawn_is_the_model() {
         // Kinds that have hot keys of their own are compared alone.
         assert_eq!(
             report.contains("ranges: put"),
-            ["zippydb-kinds", "udb-assoc"].contains(&preset),
+            ["zippydb-kinds", "udb", "udb-assoc"].contains(&preset),
             "{report}"
         );
         assert_eq!(
@@ -217,14 +218,19 @@ fn what_is_drawn_is_the_model() {
     }
 }
 
-/// Draws a trace of zippydb and the list of its keys at this scale; returns their arguments.
-fn drawn(directory: &Path, scale: &str, operations: u64, seed: u64) -> [String; 4] {
+/// Draws a trace of this model and the list of its keys at this scale; returns their arguments.
+fn drawn(
+    directory: &Path,
+    (model, scale): (&str, &str),
+    operations: u64,
+    seed: u64,
+) -> [String; 4] {
     let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let operations = format!("--operations={operations}");
     let (seed, trace, keys) = (format!("--seed={seed}"), path("trace"), path("keys"));
     let words = [
         "mixgraph",
-        "zippydb",
+        model,
         scale,
         &operations,
         &seed,
@@ -245,7 +251,7 @@ fn prefix_dist_is_nearest_on_simulated_blocks() {
     let directory = tempfile::tempdir().unwrap();
     let scale = "--scale=0.001";
     // The trace has its hot ranges at other places than the benchmarks.
-    let replay = drawn(directory.path(), scale, 25_000, 7);
+    let replay = drawn(directory.path(), ("zippydb", scale), 25_000, 7);
     // The study's cache of 256 MiB for 50 million pairs.
     let words = [
         "mixgraph",
@@ -324,17 +330,24 @@ impl Store for Noting {
 
 #[test]
 fn a_replay_and_a_benchmark_begin_with_the_same_puts_in_the_same_order() {
+    begins_with_the_same_puts(("zippydb", "--scale=0.0001"));
+}
+
+#[test]
+fn a_replay_of_several_keyspaces_begins_as_its_benchmark_does() {
+    begins_with_the_same_puts(("udb", "--scale=0.00001"));
+}
+
+fn begins_with_the_same_puts((model, scale): (&str, &str)) {
     let directory = tempfile::tempdir().unwrap();
-    let scale = "--scale=0.0001";
-    let replay = drawn(directory.path(), scale, 2_000, 1);
-    let words = ["mixgraph", scale, "--operations=100", "--threads=1"].map(str::to_owned);
+    let replay = drawn(directory.path(), (model, scale), 2_000, 1);
+    let words = ["mixgraph", model, scale, "--operations=100", "--threads=1"];
+    let words = words.map(str::to_owned);
     let arguments: MixgraphArguments = parsed(words.into_iter().chain(replay));
     let model = arguments.scaled().unwrap();
-    let (trace, keys) = (
-        arguments.replay.as_deref(),
-        arguments.replay_keys.as_deref(),
-    );
-    let replayed = Replayed::new(trace.unwrap(), keys, model.operations).unwrap();
+    let trace = arguments.replay.as_deref().unwrap();
+    let keys = paired(&arguments.replay_keys, &arguments.replay_keys_of).unwrap();
+    let replayed = Replayed::new(trace, keys, model.operations).unwrap();
     assert_eq!(replayed.operations(), 100);
     let (of_replay, of_benchmark) = (Noting::default(), Noting::default());
     let load = Load::new(&model, Allocation::PrefixDist, 1);
@@ -345,7 +358,7 @@ fn a_replay_and_a_benchmark_begin_with_the_same_puts_in_the_same_order() {
         .unwrap();
     let puts = |store: Noting| store.puts.into_inner().unwrap();
     let (of_replay, of_benchmark) = (puts(of_replay), puts(of_benchmark));
-    let pairs = model.pairs as usize;
+    let pairs = model.pairs() as usize;
     assert_eq!(of_replay[..pairs], of_benchmark[..pairs]);
     assert!(!of_replay[..pairs].is_sorted());
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use evendb_model::Model;
+use evendb_model::Workload;
 use evendb_model::model::Rate;
 use evendb_trace::{Recorder, RecorderHandle, RecorderOptions};
 
@@ -28,8 +28,9 @@ pub(super) struct Tracing {
     /// faster than it is written
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
-    /// Write the keys of all pairs to this file, in hexadecimal digits, a line each: --replay-keys
-    /// takes it
+    /// Write the keys of all pairs to this file, in hexadecimal digits, a line each, with the
+    /// keyspace and a tab before if there are several: --replay-keys and `evendb analyze --keys`
+    /// take it
     #[arg(long, value_name = "FILE", requires = "trace")]
     trace_keys: Option<PathBuf>,
     /// Record one key in this number of keys, with all of its operations
@@ -70,11 +71,18 @@ impl Tracing {
         };
         let mut to = BufWriter::with_capacity(1 << 20, placement::new_output(path, KEYS)?);
         let mut write = || {
-            for pair in 0..load.model.pairs {
-                for byte in load.records.key(pair) {
-                    write!(to, "{byte:02x}")?;
+            let mut key = Vec::new();
+            for family in &load.families {
+                for pair in 0..family.model.pairs {
+                    if load.is_of_several() {
+                        write!(to, "{}\t", family.name)?;
+                    }
+                    family.records.write_key_in_keyspace(pair, &mut key);
+                    for byte in &key {
+                        write!(to, "{byte:02x}")?;
+                    }
+                    writeln!(to)?;
                 }
-                writeln!(to)?;
             }
             to.flush()
         };
@@ -102,7 +110,7 @@ impl Tracing {
             waits: true,
             source: drawn_trace::source(load),
             wall_clock_millis: now.map_or(0, |now| now.as_millis() as u64),
-            keyspaces: [(0, "default".to_owned())].into(),
+            keyspaces: load.keyspaces(),
             ..RecorderOptions::default()
         };
         let recorder = Recorder::start(slot, file, options);
@@ -111,13 +119,13 @@ impl Tracing {
 
     /// Draws a trace. `whole` is the number of operations of the full model.
     pub(super) fn draw(&self, load: &Arc<Load>, whole: u64) -> Result<(), Failure> {
-        let timetable = self.timetable(&load.model, whole)?;
+        let timetable = self.timetable(&load.workload, whole)?;
         let Some(file) = self.create()? else {
             return Ok(());
         };
         self.write_keys(load)?;
         let to = BufWriter::with_capacity(1 << 20, file);
-        let written = drawn_trace::write(load, load.model.operations, timetable, to);
+        let written = drawn_trace::write(load, load.workload.operations, timetable, to);
         let note = written.map_err(|error| self.failed(error))?;
         let (operations, seconds) = (grouped(note.recorded), note.duration_nanos as f64 / 1e9);
         tell!("trace: {operations} operations of {seconds:.0} seconds, 0 left out");
@@ -140,7 +148,7 @@ impl Tracing {
         RunError::from(error).of_file(path)
     }
 
-    fn timetable(&self, model: &Model, whole: u64) -> Result<Timetable, Failure> {
+    fn timetable(&self, model: &Workload, whole: u64) -> Result<Timetable, Failure> {
         if let Some(per_second) = self.per_second {
             return Ok(Timetable::Even(per_second));
         }
@@ -157,11 +165,17 @@ impl Tracing {
 pub(super) struct TracedOpener<'o> {
     pub(super) inner: &'o dyn Opener,
     pub(super) slot: Arc<RecorderHandle>,
+    /// Several keyspaces lie in the store.
+    pub(super) has_keyspaces: bool,
 }
 
 impl TracedOpener<'_> {
     fn traced(&self, store: Box<dyn Store>) -> Box<dyn Store> {
-        Box::new(TracedStore::new(store, Arc::clone(&self.slot)))
+        let slot = Arc::clone(&self.slot);
+        Box::new(match self.has_keyspaces {
+            true => TracedStore::of_keyspaces(store, slot),
+            false => TracedStore::new(store, slot),
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 //! mean, so that scans return the same number of pairs on average.
 
 use clap::ValueEnum;
-use evendb_model::Model;
+use evendb_model::Workload;
 use evendb_model::sizes::{Sizes, Spread};
 
 use crate::distribution::THETA_DEFAULT;
@@ -30,12 +30,16 @@ impl YcsbSizes {
         }
     }
 
-    /// The model that an allocation draws from.
-    pub(super) fn of(self, model: &Model, allocation: Allocation) -> Model {
-        let mut own = model.clone();
+    /// The workload that an allocation draws from. Each keyspace has its own average.
+    pub(super) fn of(self, workload: &Workload, allocation: Allocation) -> Workload {
+        let mut own = workload.clone();
         if self == Self::Mean && allocation.is_ycsb() {
-            own.values.sizes = Sizes::constant(model.values.sizes.mean().round() as u64);
-            own.scans = model.scans.as_ref().map(|scans| zipf_of_mean(scans.mean()));
+            for keyspace in &mut own.keyspaces {
+                let load = &mut keyspace.load;
+                load.values.sizes = Sizes::constant(load.values.sizes.mean().round() as u64);
+                let scans = load.scans.take();
+                load.scans = scans.map(|scans| zipf_of_mean(scans.mean()));
+            }
         }
         own
     }
@@ -61,12 +65,14 @@ fn zipf_of_mean(mean: f64) -> Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evendb_model::presets;
+    use evendb_model::{Model, presets};
 
     #[test]
     fn only_ycsbs_distributions_have_the_mean_size_and_the_same_mean_length() {
-        let model = presets::named("zippydb").unwrap();
-        let own = YcsbSizes::Mean.of(&model, Allocation::Zipfian);
+        let workload = presets::workload("zippydb").unwrap();
+        let model = &workload.keyspaces[0].load;
+        let mut own = YcsbSizes::Mean.of(&workload, Allocation::Zipfian);
+        let own = own.keyspaces.remove(0).load;
         // The formula's mean is 34.5; no value has less than a byte, which makes it a little more.
         assert_eq!(own.values.sizes, Sizes::constant(35));
         assert_eq!(own.values.loaded, model.values.loaded);
@@ -81,8 +87,25 @@ mod tests {
             (YcsbSizes::Mean, Allocation::AllRandom),
             (YcsbSizes::Model, Allocation::Zipfian),
         ] {
-            let own = sizes.of(&model, allocation);
-            assert_eq!(own.to_toml().unwrap(), model.to_toml().unwrap());
+            assert_eq!(sizes.of(&workload, allocation), workload);
+        }
+    }
+
+    #[test]
+    fn each_keyspace_has_its_own_mean_size_and_length() {
+        let workload = presets::workload("udb").unwrap();
+        let own = YcsbSizes::Mean.of(&workload, Allocation::Uniform);
+        assert_eq!(own.keyspaces.len(), 6);
+        for (own, of) in own.keyspaces.iter().zip(&workload.keyspaces) {
+            let mean = of.load.values.sizes.mean();
+            let right = Sizes::constant(mean.round() as u64);
+            assert_eq!((&own.name, own.share), (&of.name, of.share));
+            assert_eq!(own.load.values.sizes, right, "{}", own.name);
+            let mean = |load: &Model| load.scans.as_ref().map(Sizes::mean);
+            match (mean(&own.load), mean(&of.load)) {
+                (Some(own), Some(of)) => assert!((own / of - 1.0).abs() < 0.2, "{own} {of}"),
+                (own, of) => assert_eq!(own, of),
+            }
         }
     }
 }

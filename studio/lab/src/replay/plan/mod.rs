@@ -24,12 +24,10 @@ use super::values::Values;
 use super::work::{Ask, Part, Work};
 use super::{Merges, ReplaySettings, Speed, has_several_keyspaces};
 use crate::store::Store;
+use crate::stores::keyspaces::{self, KEYSPACE_BYTES};
 use asking::NOTHING;
 pub(super) use asking::VALUE_BYTES_MAX;
 use groups::{Groups, TOO_MANY};
-
-/// Bytes of a keyspace's number in front of a key.
-const KEYSPACE_BYTES: usize = 4;
 
 const FAILED: &str = "writes that failed in the trace";
 const NOT_COMMITTED: &str = "batches and transactions that were not committed in the trace";
@@ -290,15 +288,15 @@ impl Planner {
     /// The end of the keys of a keyspace.
     fn end_of(&self, keyspace: u32) -> Option<Vec<u8>> {
         let next = keyspace.checked_add(1).filter(|_| self.with_keyspaces)?;
-        Some(number_that_sorts(next).to_vec())
+        Some(keyspaces::prefix(next).to_vec())
     }
 }
 
 /// The key in the store for a key of the trace in a keyspace.
-pub(super) fn key_in_store(with_keyspaces: bool, keyspace: u32, key: Vec<u8>) -> Vec<u8> {
+pub(crate) fn key_in_store(with_keyspaces: bool, keyspace: u32, key: Vec<u8>) -> Vec<u8> {
     match with_keyspaces {
         false => key,
-        true => [&number_that_sorts(keyspace)[..], &key].concat(),
+        true => [&keyspaces::prefix(keyspace)[..], &key].concat(),
     }
 }
 
@@ -309,8 +307,4 @@ fn is_of_group(kind: Kind) -> bool {
 /// Whether it ends a batch or transaction.
 pub(super) fn is_end_of_group(kind: Kind) -> bool {
     matches!(kind, Kind::BatchCommit | Kind::Commit | Kind::Abort)
-}
-
-fn number_that_sorts(number: u32) -> [u8; KEYSPACE_BYTES] {
-    [24, 16, 8, 0].map(|shift| (number >> shift) as u8)
 }

@@ -5,6 +5,7 @@ mod faithful;
 mod parts;
 mod purposes;
 mod savepoints;
+mod times;
 mod unknown;
 
 use std::io::Write;
@@ -370,6 +371,47 @@ fn keyspaces_are_told_apart() {
     assert_eq!(report.differences.total(), 0);
     let keys: Vec<_> = contents(&store).into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, [b"\0\0\0\0key", b"\0\0\x01\x2ckey"]);
+}
+
+/// The same key is in two keyspaces, and each was there before with its own length.
+#[test]
+fn what_is_prepared_lies_in_its_keyspace() {
+    let header = Header {
+        keyspaces: [(0, "a".to_owned()), (300, "b".to_owned())].into(),
+        ..Header::default()
+    };
+    let mut writer = Writer::new(Vec::new(), &header).unwrap();
+    for (keyspace, len) in [(0, 3), (300, 9)] {
+        let mut get = Operation::new(Kind::Get, "key");
+        get.keyspace = keyspace;
+        let (len, hash) = (Some(len), None);
+        get.outcome = Outcome::Present { len, hash };
+        writer.add(&get).unwrap();
+    }
+    // Only the first keyspace has this one.
+    let mut absent = Operation::new(Kind::Get, "other");
+    absent.keyspace = 300;
+    absent.outcome = Outcome::Absent;
+    writer.add(&absent).unwrap();
+    absent.keyspace = 0;
+    let (len, hash) = (Some(5), None);
+    absent.outcome = Outcome::Present { len, hash };
+    writer.add(&absent).unwrap();
+    let trace = writer.finish().unwrap().0;
+    let (store, never) = (MemoryStore::new(), AtomicBool::new(false));
+    let reader = Reader::new(&trace[..]).unwrap();
+    let prepared = prepare(reader, &store, &settings(1), &never).unwrap();
+    assert_eq!(prepared.put, 3);
+    let held = contents(&store).into_iter();
+    let held: Vec<_> = held.map(|(key, value)| (key, value.len())).collect();
+    let right = [
+        (b"\0\0\0\0key".to_vec(), 3),
+        (b"\0\0\0\0other".to_vec(), 5),
+        (b"\0\0\x01\x2ckey".to_vec(), 9),
+    ];
+    assert_eq!(held, right);
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!((report.compared, report.differences.total()), (4, 0));
 }
 
 #[test]

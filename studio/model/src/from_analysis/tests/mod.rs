@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 mod kinds;
 mod lacking;
+mod workload;
 
 /// Numbers from 0 to 1 that fill it evenly, another sequence for each `step`.
 fn even(step: f64) -> impl Iterator<Item = f64> {

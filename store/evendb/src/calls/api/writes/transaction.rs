@@ -34,9 +34,9 @@ use std::time::{Duration, SystemTime};
 /// the same way.
 ///
 /// One thread at a time uses it (it is `Send`). Its writes count towards the limit of a
-/// [`Batch`](crate::Batch), and are in memory until it is committed. Its reads are remembered by
-/// key or range: one range is cheaper than its keys. While it lives, versions that it may read are
-/// kept, as for a [`Snapshot`](crate::Snapshot).
+/// [`Batch`](crate::Batch), 64 memory budgets, and are in memory until it is committed. Its reads
+/// are remembered by key or range: one range is cheaper than its keys. While it lives, versions
+/// that it may read are kept, as for a [`Snapshot`](crate::Snapshot).
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();

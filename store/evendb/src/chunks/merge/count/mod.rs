@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The number of records of a source is known independently of reading it: from its table's footer,
-//! from the munk's directory, from the list of a delta's records. For a table that reaches beyond
+//! from the munk's directory, from a walk through a delta. For a table that reaches beyond
 //! the chunk only an upper limit is known. A job that finds a difference publishes nothing and
 //! latches the database.
 
@@ -27,6 +27,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Of a source that goes on where another one stopped, which has told it already.
+    pub(crate) const UNKNOWN: Held = Held {
+        least: 0,
+        most: u64::MAX,
+    };
+
     pub(crate) fn exactly(records: u64) -> Held {
         Held {
             least: records,
@@ -44,7 +50,7 @@ impl Held {
     pub(super) fn and(self, other: Held) -> Held {
         Held {
             least: self.least + other.least,
-            most: self.most + other.most,
+            most: self.most.saturating_add(other.most),
         }
     }
 }

@@ -55,7 +55,8 @@ impl SharedOptions {
     /// The number of databases that are in use at the same time, from 1 to 1,048,576. Default: 16.
     /// It is no limit. The budget divided by it, but at least 1 MiB, decides the sizes that do not
     /// change while a database is open, as [`Options::memory_budget`] does for a database alone:
-    /// the largest batch (a quarter of it), commit log and deltas (an eighth of it each), chunks.
+    /// the largest value (a quarter of it) and batch (64 times it), commit log and deltas (an
+    /// eighth of it each), chunks.
     ///
     /// [`Options::memory_budget`]: crate::Options::memory_budget
     pub fn databases(mut self, number: u64) -> SharedOptions {

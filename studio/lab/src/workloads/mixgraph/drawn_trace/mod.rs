@@ -1,13 +1,14 @@
 //! A model's operations as a trace, without a store: any number of them, in little time.
 //!
 //! ```text
-//!   ModelWorker: kind, pair, size, length --+--> Writer --> file
-//!   Timetable:   when it starts ------------+      ^
-//!   Written:     what a read finds ----------------+
+//!   ModelWorker: keyspace, kind, pair, size, length --+--> Writer --> file
+//!   Timetable:   when it starts ----------------------+      ^
+//!   Written:     what a read finds --------------------------+
 //! ```
 //! Results are those of a correct store: for a get, the size of the pair's last value; for a scan,
 //! the number of pairs. Latencies and threads, which a store would add, are not there. The same
-//! seed gives the same bytes.
+//! seed gives the same bytes. Operations carry the numbers of their keyspaces, whose names are in
+//! the header.
 //!
 //! One thread. Memory: about 16 bytes for each pair that was written.
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use evendb_model::model::{COUNTER_BYTES, Rate};
 use evendb_trace::{Call, EndNote, Header, Outcome, Writer};
 
-use super::{Kind, Load, ModelWorker};
+use super::{Family, Kind, Load, ModelWorker};
 use crate::random::Random;
 
 /// When drawn operations start.
@@ -67,7 +68,7 @@ fn write_with(
     let header = Header {
         one_in: 1,
         source: source(load),
-        keyspaces: [(0, "default".to_owned())].into(),
+        keyspaces: load.keyspaces(),
         ..Header::default()
     };
     let mut writer = Writer::new(to, &header)?;
@@ -91,8 +92,12 @@ fn write_with(
 /// The origin of a trace in its header.
 #[must_use]
 pub fn source(load: &Load) -> String {
-    let (name, pairs) = (&load.model.name, load.model.pairs);
-    format!("evendb mixgraph {name}, {pairs} pairs")
+    let (name, pairs) = (&load.workload.name, load.pairs());
+    let keyspaces = match load.families.len() {
+        1 => String::new(),
+        several => format!(" in {several} keyspaces"),
+    };
+    format!("evendb mixgraph {name}, {pairs} pairs{keyspaces}")
 }
 
 struct Draw<'l> {
@@ -109,26 +114,30 @@ impl Draw<'_> {
     /// Puts all pairs. Returns when that ends.
     fn load<W: Write>(&mut self, to: &mut Writer<W>) -> evendb_trace::Result<u64> {
         let order = self.load.fill_order();
-        for number in 0..self.load.model.pairs {
-            let pair = order.apply(number);
-            self.load.records.write_key(pair, &mut self.key);
-            let mut call = Call::new(evendb_trace::Kind::Put, 0, &self.key);
+        for number in 0..self.load.pairs() {
+            let (keyspace, pair) = self.load.pair_at(order.apply(number));
+            let family = &self.load.families[keyspace];
+            family.records.write_key_in_keyspace(pair, &mut self.key);
+            let mut call = Call::new(evendb_trace::Kind::Put, keyspace as u32, &self.key);
             call.outcome = Outcome::Done;
-            call.value_len = self.written.value_bytes(self.load, pair);
+            call.value_len = self.written.value_bytes(family, pair);
             to.add_call(&call, 0, number * LOAD_NANOS, None)?;
         }
-        Ok(self.load.model.pairs * LOAD_NANOS)
+        Ok(self.load.pairs() * LOAD_NANOS)
     }
 
     fn one<W: Write>(&mut self, to: &mut Writer<W>, start: u64) -> evendb_trace::Result<()> {
+        let keyspace = self.worker.next_keyspace();
         let kind = self.worker.next_kind();
         let pair = self.worker.next_pair(kind);
-        self.load.records.write_key(pair, &mut self.key);
-        let mut call = Call::new(traced(kind), 0, &self.key);
+        let family = &self.load.families[keyspace];
+        let record = family.records.number(pair);
+        family.records.write_key_in_keyspace(pair, &mut self.key);
+        let mut call = Call::new(traced(kind), keyspace as u32, &self.key);
         call.outcome = Outcome::Done;
         match kind {
             Kind::Get => {
-                let found = self.written.value_bytes(self.load, pair);
+                let found = self.written.value_bytes(family, pair);
                 call.outcome = found.map_or(Outcome::Absent, |bytes| Outcome::Present {
                     len: Some(bytes),
                     hash: None,
@@ -137,10 +146,10 @@ impl Draw<'_> {
             Kind::Put => {
                 let (bytes, _) = self.worker.next_value(pair);
                 call.value_len = Some(bytes);
-                self.written.0.insert(pair, Some(bytes as u32));
+                self.written.0.insert(record, Some(bytes as u32));
             }
             Kind::Delete => {
-                self.written.0.insert(pair, None);
+                self.written.0.insert(record, None);
             }
             Kind::Merge => {
                 call.value_len = Some(COUNTER_BYTES);
@@ -148,14 +157,14 @@ impl Draw<'_> {
                 let bytes = Some(COUNTER_BYTES as u32);
                 self.written
                     .0
-                    .entry(pair)
+                    .entry(record)
                     .or_insert(bytes)
                     .get_or_insert(COUNTER_BYTES as u32);
             }
             Kind::Scan => {
                 let length = self.worker.next_length();
                 call.limit = Some(length);
-                call.count = Some(self.written.pairs_from(self.load, pair, length));
+                call.count = Some(self.written.pairs_from(family, pair, length));
             }
         }
         to.add_call(&call, 0, start, None)
@@ -172,26 +181,31 @@ fn traced(kind: Kind) -> evendb_trace::Kind {
     }
 }
 
-/// The sizes of values that were written since the beginning. `None` for pairs that were deleted.
+/// The sizes of values that were written since the beginning, by the number of the record. `None`
+/// for pairs that were deleted.
 #[derive(Default)]
 struct Written(HashMap<u64, Option<u32>>);
 
 impl Written {
-    fn value_bytes(&self, load: &Load, pair: u64) -> Option<u64> {
-        match self.0.get(&pair) {
+    fn value_bytes(&self, family: &Family, pair: u64) -> Option<u64> {
+        match self.0.get(&family.records.number(pair)) {
             Some(bytes) => bytes.map(u64::from),
-            None if load.model.counts() => Some(COUNTER_BYTES),
-            None => Some(load.records.value_bytes(pair, 0)),
+            None if family.model.counts() => Some(COUNTER_BYTES),
+            None => Some(family.records.value_bytes(pair, 0)),
         }
     }
 
     /// The number of pairs that a scan finds.
-    fn pairs_from(&self, load: &Load, start: u64, length: u64) -> u64 {
-        let pairs = load.model.pairs;
-        if load.model.mix.delete == 0.0 {
+    fn pairs_from(&self, family: &Family, start: u64, length: u64) -> u64 {
+        let pairs = family.model.pairs;
+        if family.model.mix.delete == 0.0 {
             return length.min(pairs - start);
         }
-        let is_there = |pair: &u64| self.0.get(pair).is_none_or(Option::is_some);
+        let records = &family.records;
+        let is_there = |pair: &u64| {
+            let written = self.0.get(&records.number(*pair));
+            written.is_none_or(Option::is_some)
+        };
         (start..pairs)
             .filter(is_there)
             .take(length as usize)

@@ -7,7 +7,8 @@ use crate::recorder::Recorder;
 use crate::store::Store as _;
 use crate::stores::memory::MemoryStore;
 use crate::traced::TracedStore;
-use evendb_model::{Model, presets};
+use evendb_model::workload::Keyspace;
+use evendb_model::{Model, Workload, presets};
 use evendb_trace::{Operation, Reader, RecorderHandle, RecorderOptions};
 
 fn load(name: &str, pairs: u64, change: impl FnOnce(&mut Model)) -> Arc<Load> {
@@ -15,6 +16,27 @@ fn load(name: &str, pairs: u64, change: impl FnOnce(&mut Model)) -> Arc<Load> {
     let mut model = model.scaled(pairs as f64 / model.pairs as f64);
     change(&mut model);
     Arc::new(Load::new(&model, Allocation::PrefixDist, 5))
+}
+
+/// Three keyspaces: with scans that end where the keyspace does, with deletes, and with counters.
+fn of_three() -> Arc<Load> {
+    let [plain, mut deletes] = ["zippydb", "zippydb"].map(|name| presets::named(name).unwrap());
+    (deletes.mix.get, deletes.mix.delete) = (0.73, 0.1);
+    let counters = presets::named("up2x").unwrap();
+    let mut workload = Workload::from(&plain);
+    let parts = [
+        ("plain", plain),
+        ("deletes", deletes),
+        ("counters", counters),
+    ];
+    workload.keyspaces = parts
+        .map(|(name, load)| Keyspace {
+            name: name.to_owned(),
+            share: 1.0 / 3.0,
+            load: load.scaled(1000.0 / load.pairs as f64),
+        })
+        .into();
+    Arc::new(Load::new(&workload, Allocation::PrefixDist, 5))
 }
 
 fn read(bytes: &[u8]) -> Vec<Operation> {
@@ -33,12 +55,18 @@ fn drawn(load: &Arc<Load>, operations: u64, timetable: Timetable) -> Vec<Operati
 /// The operations and answers that are seen at a correct store.
 fn asked(load: &Arc<Load>, operations: u64) -> Vec<Operation> {
     let slot = Arc::new(RecorderHandle::default());
-    let store = TracedStore::new(Box::new(MemoryStore::new()), slot.clone());
+    let inner = Box::new(MemoryStore::new());
+    let store = match load.is_of_several() {
+        true => TracedStore::of_keyspaces(inner, slot.clone()),
+        false => TracedStore::new(inner, slot.clone()),
+    };
     let (mut key, mut value) = (Vec::new(), Vec::new());
-    for pair in 0..load.model.pairs {
-        load.records.write_key(pair, &mut key);
-        load.records.write_value(pair, 0, &mut value);
-        store.put(&key, &value).unwrap();
+    for family in &load.families {
+        for pair in 0..family.model.pairs {
+            family.records.write_key(pair, &mut key);
+            family.records.write_value(pair, 0, &mut value);
+            store.put(&key, &value).unwrap();
+        }
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     let to = file.reopen().unwrap();
@@ -65,13 +93,14 @@ fn it_is_what_a_store_answers() {
         load("zippydb", 3000, |_| {}),
         load("zippydb", 3000, deletes),
         load("up2x", 3000, |_| {}),
+        of_three(),
     ];
     for load in loads {
         let ours = drawn(&load, 5000, Timetable::Even(1000.0));
         for (mut asked, ours) in asked(&load, 5000).into_iter().zip(ours) {
             // The model says nothing of these.
             (asked.start_nanos, asked.latency_nanos) = (ours.start_nanos, None);
-            (asked.thread, asked.keyspace) = (0, 0);
+            asked.thread = 0;
             assert_eq!(asked, ours);
         }
     }

@@ -30,11 +30,15 @@ use std::time::{Duration, SystemTime};
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
 /// Gets, scans, snapshots and recovery see all of them or none. Of several writes to one key the
-/// last counts; a merge counts with the value that it merges into. A batch may count at most a
-/// quarter of the memory budget: for each key that it writes, the bytes of the key, of the last
-/// value, and 64 bytes. That is about its size in memory: a header of 32 bytes with key and value,
-/// rounded up, and 11 to 24 bytes in the index. Until the batch is written, each record takes 40
-/// bytes more, and its bytes once more for the commit log.
+/// last counts; a merge counts with the value that it merges into. A batch may count at most 64
+/// times the memory budget: for each key that it writes, the bytes of the key, of the last value,
+/// and 64 bytes. That is about its size in memory: a header of 32 bytes with key and value, rounded
+/// up, and 11 to 24 bytes in the index. Until the batch is written, each record takes 40 bytes
+/// more, and, if the commit log takes it, its bytes once more.
+///
+/// Up to a quarter of the budget a batch keeps within the budget. A larger one is let in alone: it
+/// takes memory beyond the budget until the checkpoint that follows, and other puts wait for that.
+/// See `docs/transactions.md`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -371,7 +375,7 @@ impl Batch {
         self.counted_bytes
     }
 
-    /// Bytes that a batch of several keys may count: a quarter of the memory budget.
+    /// Bytes that a batch of several keys may count: 64 times the memory budget.
     pub fn counted_bytes_max(&self) -> u64 {
         write::batch_bytes_max(&self.handle.engine.core)
     }
