@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn key(record: u32) -> [u8; 4] {
-        record.to_be_bytes()
+        [24, 16, 8, 0].map(|shift| (record >> shift) as u8)
     }
 
     fn counts(store: &SimulatedBlocks) -> (u64, u64) {

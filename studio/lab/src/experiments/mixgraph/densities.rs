@@ -1,6 +1,6 @@
 //! The densities of the study's figure 15: of value sizes, of accesses of a pair, and of scan
-//! lengths, each as the model has it and as it was drawn, in one plot. Of several keyspaces each has
-//! its plots.
+//! lengths, each as the model has it and as it was drawn, in one plot. If there are several
+//! keyspaces, each has its plots.
 //!
 //! Sizes are grouped in bins whose widths grow with the size, so that bins far out are not empty; a
 //! density is the share of a bin, divided by its width. What chance makes of the model's accesses

@@ -116,7 +116,7 @@ fn sized(
             (current, family, place) = (Some(keyspace), family_named(load, name), 0);
         }
         let bytes = known.unwrap_or_else(|| match family.model.counts() {
-            true => COUNTER_BYTES as usize,
+            true => COUNTER_BYTES,
             false => family.records.value_bytes(place, 0) as usize,
         });
         place += 1;

@@ -316,14 +316,14 @@ fn prefix_dist_is_nearest_on_simulated_blocks() {
 #[derive(Default)]
 struct Noting {
     store: MemoryStore,
-    puts: std::sync::Mutex<Vec<(Vec<u8>, usize)>>,
+    puts: parking_lot::Mutex<Vec<(Vec<u8>, usize)>>,
 }
 
 impl Store for Noting {
     crate::passed_on!(store: name, get, delete, scan, batch, stats, settle_debt, close);
 
     fn put(&self, key: &[u8], value: &[u8]) -> crate::store::StoreResult<()> {
-        self.puts.lock().unwrap().push((key.to_vec(), value.len()));
+        self.puts.lock().push((key.to_vec(), value.len()));
         self.store.put(key, value)
     }
 }
@@ -356,7 +356,7 @@ fn begins_with_the_same_puts((model, scale): (&str, &str)) {
     arguments
         .cell((&of_benchmark, None), &model, allocation, 0)
         .unwrap();
-    let puts = |store: Noting| store.puts.into_inner().unwrap();
+    let puts = |store: Noting| store.puts.into_inner();
     let (of_replay, of_benchmark) = (puts(of_replay), puts(of_benchmark));
     let pairs = model.pairs() as usize;
     assert_eq!(of_replay[..pairs], of_benchmark[..pairs]);
