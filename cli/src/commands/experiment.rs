@@ -6,6 +6,7 @@ use evendb_lab::recorder::RunError;
 use evendb_lab::stores::evendb::{
     EvenDbOpener, GuardsOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
+use evendb_lab::stores::simulated_blocks::SimulatedBlocksOpener;
 use evendb_lab::stores::undone;
 
 use crate::failure::{Failure, Success};
@@ -38,6 +39,7 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(GuardsOpener::ONE),
         Box::new(GuardsOpener::FOUR),
         Box::new(GuardsOpener::EIGHT),
+        Box::new(SimulatedBlocksOpener),
     ];
     openers.extend(undone::openers());
     experiment.run(&openers).map_err(|error| {

@@ -32,19 +32,8 @@ pub struct Counts {
 /// The expected counts for this number of operations of this kind. None if there are no operations.
 #[must_use]
 pub fn expected(model: &Model, kind: Kind, operations: f64) -> Option<Counts> {
-    let ranges = model.ranges_of(kind).and_then(|ranges| ranges.shares());
-    let ranges = grouped(&ranges.unwrap_or_else(|| vec![1.0]), RANGES_MAX);
-    let count: f64 = ranges.iter().map(|(_, count)| count).sum();
-    let among = ((model.pairs as f64 / count) as u64).max(1);
-    let alike = Accesses::ByRank { b: 0.0 };
-    let accesses = model.accesses_of(kind).unwrap_or(alike);
-    let steps = steps(&accesses, among, accesses.touched(model.pairs), STEPS);
     let mut sums = Counts::default();
-    for (of_range, ranges) in ranges {
-        for &(pairs, share) in &steps {
-            sums.add(ranges * pairs, operations * of_range * share / pairs);
-        }
-    }
+    each_step(model, kind, operations, |pairs, mean| sums.add(pairs, mean));
     (operations > 0.0 && sums.keys > 0.0).then(|| Counts {
         mean: operations / sums.keys,
         once: sums.once / sums.keys,
@@ -53,6 +42,40 @@ pub fn expected(model: &Model, kind: Kind, operations: f64) -> Option<Counts> {
         of_those_above_100: sums.of_those_above_100 / operations,
         keys: sums.keys,
     })
+}
+
+/// The shares of the named keys that are expected to be named once, twice, and so on, up to `most`
+/// times. None if there are no operations.
+#[must_use]
+pub fn times(model: &Model, kind: Kind, operations: f64, most: u32) -> Option<Vec<f64>> {
+    let (mut keys, mut named) = (0.0, vec![0.0; most as usize]);
+    each_step(model, kind, operations, |pairs, mean| {
+        keys += pairs * above(0, mean);
+        // Poisson's chances, each from the one before. Where e^-mean is no number any more, all
+        // of them are too small to count.
+        let mut chance = (-mean).exp();
+        for (number, named) in (1..).zip(&mut named) {
+            chance *= mean / f64::from(number);
+            *named += pairs * chance;
+        }
+    });
+    (operations > 0.0 && keys > 0.0).then(|| named.iter().map(|pairs| pairs / keys).collect())
+}
+
+/// Calls `each` with a number of pairs and with how often each of them is named on average.
+fn each_step(model: &Model, kind: Kind, operations: f64, mut each: impl FnMut(f64, f64)) {
+    let ranges = model.ranges_of(kind).and_then(|ranges| ranges.shares());
+    let ranges = grouped(&ranges.unwrap_or_else(|| vec![1.0]), RANGES_MAX);
+    let count: f64 = ranges.iter().map(|(_, count)| count).sum();
+    let among = ((model.pairs as f64 / count) as u64).max(1);
+    let alike = Accesses::ByRank { b: 0.0 };
+    let accesses = model.accesses_of(kind).unwrap_or(alike);
+    let steps = steps(&accesses, among, accesses.touched(model.pairs), STEPS);
+    for (of_range, ranges) in ranges {
+        for &(pairs, share) in &steps {
+            each(ranges * pairs, operations * of_range * share / pairs);
+        }
+    }
 }
 
 impl Counts {
@@ -141,6 +164,18 @@ mod tests {
         assert_eq!((above(99, 0.0), above(99, 1e4)), (0.0, 1.0));
         // A rare event is not rounded away.
         assert!((above(0, 1e-12) / 1e-12 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn shares_by_times_are_those_of_the_counts() {
+        let model = crate::presets::named("udb-assoc").unwrap().scaled(0.001);
+        let counts = expected(&model, Kind::Get, 1e5).unwrap();
+        let times = times(&model, Kind::Get, 1e5, 400).unwrap();
+        let up_to = |most: usize| times[..most].iter().sum::<f64>();
+        assert!((times[0] - counts.once).abs() < 1e-9);
+        assert!((up_to(9) - (1.0 - counts.at_least_10)).abs() < 1e-9);
+        assert!((up_to(99) - (1.0 - counts.at_least_100)).abs() < 1e-9);
+        assert!(super::times(&model, Kind::Get, 0.0, 9).is_none());
     }
 
     #[test]

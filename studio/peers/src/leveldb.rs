@@ -23,19 +23,16 @@
 
 #![expect(unsafe_code, reason = "a C interface that is loaded at run time")]
 
-use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use evendb_lab::opener::Durability;
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
-use libloading::Library;
 
+use crate::loaded::{Handle, Owned, Wanted, calls, slice};
 use crate::rest::wait_for_rest;
-
-/// An object of the library. Only the library looks into it.
-type Handle = *mut c_void;
 
 /// The two stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,51 +98,14 @@ impl Kind {
     }
 
     fn load(self) -> Result<Calls, String> {
-        let named = std::env::var_os(self.variable());
-        let usual = || self.usual_names().iter().map(OsString::from).collect();
-        let names: Vec<OsString> = named.map_or_else(usual, |name| vec![name]);
-        let mut why = String::new();
-        for name in names {
-            // SAFETY: the file that the user names, or that the distribution installed under this
-            // name, is trusted to be that library; its initialisers need nothing from us.
-            match unsafe { Library::new(&name) } {
-                Ok(library) => {
-                    let calls = Calls::find(&library);
-                    // C++ libraries with threads and thread-local state are not safe to unload.
-                    std::mem::forget(library);
-                    return calls.map_err(|error| {
-                        format!("{} lacks a function: {error}", name.to_string_lossy())
-                    });
-                }
-                Err(error) => why = format!("{why}{error}; "),
-            }
-        }
-        Err(format!(
-            "the library of {} is not here ({}): {}",
-            self.name(),
-            why.trim_end_matches("; "),
-            self.remedy()
-        ))
+        let wanted = Wanted {
+            store: self.name(),
+            variable: self.variable(),
+            usual_names: self.usual_names(),
+            remedy: self.remedy(),
+        };
+        Ok(wanted.load(Calls::find)?.0)
     }
-}
-
-/// Declares [`Calls`]: one pointer for each function, by its name in the library.
-macro_rules! calls {
-    ($($field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of the C interface that are used here. All take what the interface's
-        /// header says. A returned bare pointer to characters is freed by `free`.
-        struct Calls {
-            $($field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-        }
-
-        impl Calls {
-            fn find(library: &Library) -> Result<Self, libloading::Error> {
-                // SAFETY: the types are those of the interface's header, which both stores share
-                // and have kept through all their versions.
-                unsafe { Ok(Self { $($field: *library.get($symbol)?,)* }) }
-            }
-        }
-    };
 }
 
 calls! {
@@ -213,19 +173,6 @@ impl Calls {
             (self.free)(text.cast());
             Some(copy)
         }
-    }
-}
-
-/// A handle that is destroyed when this is dropped, even after a panic in the caller's closure.
-struct Owned {
-    handle: Handle,
-    destroy: unsafe extern "C" fn(Handle),
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: made by the function that belongs to `destroy`, and destroyed once.
-        unsafe { (self.destroy)(self.handle) }
     }
 }
 
@@ -479,16 +426,4 @@ impl Store for LevelDbStore {
     fn close(self: Box<Self>) -> StoreResult<()> {
         Ok(())
     }
-}
-
-/// Bytes of the library. An empty slice may have any pointer.
-///
-/// # Safety
-/// `bytes` points to `length` bytes that live and stay unchanged while the result is used.
-unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
-    if length == 0 {
-        return &[];
-    }
-    // SAFETY: of the caller.
-    unsafe { std::slice::from_raw_parts(bytes, length) }
 }

@@ -5,6 +5,7 @@
 //! | always | LMDB | [`lmdb::LmdbStore`]: defaults |
 //! | always | redb | [`redb::RedbStore`]: defaults |
 //! | always, loaded at run time | LevelDB, PebblesDB | [`leveldb::LevelDbStore`]: tuned |
+//! | always, loaded at run time | RocksDB | [`rocks_study::RocksStudyStore`]: as the study had it |
 //! | `rocksdb` | RocksDB | `rocks::Tuning`: defaults, and tuned |
 //! | `fjall` | fjall | `lsm::FjallStore`: defaults |
 //! | `surrealkv` | surrealkv | `surreal::SurrealStore`: tuned |
@@ -22,6 +23,7 @@ pub mod conformance;
 pub mod conformance_command;
 pub mod leveldb;
 pub mod lmdb;
+mod loaded;
 #[cfg(feature = "fjall")]
 pub mod lsm;
 pub mod openers;
@@ -30,6 +32,7 @@ pub mod redb_comparison;
 mod rest;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
+pub mod rocks_study;
 #[cfg(feature = "surrealkv")]
 pub mod surreal;
 #[cfg(feature = "wiredtiger")]

@@ -22,6 +22,7 @@ use crate::redb::RedbStore;
 use crate::rocks::transactions::{Optimistic, Pessimistic};
 #[cfg(feature = "rocksdb")]
 use crate::rocks::{Kind as RocksKind, Opening, RocksStore, Tuning};
+use crate::rocks_study::{self, RocksStudyStore};
 #[cfg(feature = "rocksdb")]
 use rocksdb::DB;
 #[cfg(feature = "rocksdb")]
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),
         Box::new(LevelDb(Kind::PebblesDb)),
+        Box::new(RocksStudy),
         #[cfg(feature = "rocksdb")]
         Box::new(Rocks::<DB>("rocksdb", Tuning::Default, PhantomData)),
         #[cfg(feature = "rocksdb")]
@@ -150,6 +152,29 @@ fn leveldb(
         durability,
     )?;
     Ok(Box::new(store))
+}
+
+/// RocksDB as the study of its loads had it.
+struct RocksStudy;
+
+impl Opener for RocksStudy {
+    fn name(&self) -> &'static str {
+        "rocksdb-study"
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        rocks_study::unavailable()
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = RocksStudyStore::open(directory, memory_bytes, durability)?;
+        Ok(Box::new(store))
+    }
 }
 
 #[cfg(feature = "rocksdb")]

@@ -5,6 +5,7 @@
 //! --output hex`, of one keyspace, or lines with the keyspace before the key. If the trace has
 //! several keyspaces, keys are put as a replay names them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -59,16 +60,29 @@ pub fn put_key_files(
     let bytes = |number: u32| value_bytes(keyspaces.get(&number).map_or("", String::as_str));
     let mut put = 0;
     for (path, of) in files {
-        let named = |error: RunError| error.of_file(path);
-        let file = File::open(path).map_err(|error| RunError::Input(error.to_string()));
-        let file = BufReader::with_capacity(256 << 10, file.map_err(named)?);
-        let list = ListedKeys::new(file, &keyspaces, *of);
-        let list = list.map_err(RunError::from).map_err(named)?;
+        let list = list_in(path, &keyspaces, *of)?;
         let several = keyspaces.len() > 1;
-        put += put_keys(list, store, (several, &bytes), stop).map_err(named)?;
+        let listed = put_keys(list, store, (several, &bytes), stop);
+        put += listed.map_err(|error| error.of_file(path))?;
     }
     store.settle_debt()?;
     Ok(put)
+}
+
+/// The list in a file, for a trace with these keyspaces. `of` is the keyspace of the whole list, if
+/// it is said to be of one.
+///
+/// # Errors
+/// `Input` if the file cannot be read, or the trace has no keyspace `of`.
+pub(crate) fn list_in(
+    path: &Path,
+    keyspaces: &BTreeMap<u32, String>,
+    of: Option<&str>,
+) -> Result<ListedKeys<BufReader<File>>, RunError> {
+    let named = |error: RunError| error.of_file(path);
+    let file = File::open(path).map_err(|error| named(RunError::Input(error.to_string())))?;
+    let list = ListedKeys::new(BufReader::with_capacity(256 << 10, file), keyspaces, of);
+    list.map_err(|error| named(error.into()))
 }
 
 /// Lists with the keyspaces that they are said to be of: none, or one for each list.
@@ -94,8 +108,6 @@ pub fn paired<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::stores::keyspaces::prefix;
     use crate::stores::memory::MemoryStore;

@@ -78,12 +78,15 @@ use crate::recorder::RunError;
 use crate::store::Store;
 
 pub use age::age;
+pub(crate) use keys::list_in;
 pub use keys::{paired, put_key_files, put_keys};
 use lanes::{Lanes, to_lanes};
 use plan::Planner;
+pub(crate) use plan::key_in_store;
 pub use prepare::{Prepared, prepare};
 pub use report::{Differences, ReplayReport};
 use worker::Worker;
+pub(crate) use worker::make_value;
 
 /// The bytes of a value whose length the trace does not tell, by default.
 const VALUE_BYTES: u32 = 100;

@@ -394,6 +394,11 @@ pub(super) fn value_of<'v>(made: &'v mut Vec<u8>, key: &[u8], bytes: &'v Bytes) 
     made
 }
 
+/// Replaces `made` by the value of this length that is made up for a key.
+pub(crate) fn make_value(made: &mut Vec<u8>, key: &[u8], bytes: usize) {
+    let _ = value_of(made, key, &Bytes::Len(bytes));
+}
+
 /// Whether a store says that it has no range deletions.
 fn has_none(error: &StoreError) -> bool {
     error.to_string().ends_with("has no range deletions")

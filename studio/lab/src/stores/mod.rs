@@ -9,6 +9,7 @@ pub mod opener;
 pub mod purposes;
 #[cfg(test)]
 pub(crate) mod put_only;
+pub mod simulated_blocks;
 pub mod store;
 pub mod traced;
 pub mod undone;

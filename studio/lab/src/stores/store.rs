@@ -72,13 +72,21 @@ pub enum FigureKind {
     Gauge,
 }
 
+/// The counter of blocks that gets and scans read from storage.
+pub const BLOCKS_READ: &str = "blocks.read";
+/// The counter of the bytes of [`BLOCKS_READ`].
+pub const BLOCKS_READ_BYTES: &str = "blocks.read_bytes";
+/// The counter of blocks that gets and scans found in the store's block cache.
+pub const BLOCKS_HIT: &str = "blocks.hit";
+
 /// One named figure of a store. Names are dotted (`gets.munk`, `written.user`).
 ///
 /// Names with a meaning to the report: `gets.*` (counters of gets by the component that served
 /// them; `gets.munk`, `gets.delta` and `gets.row_cache` are RAM, and `gets.absent` is neither RAM
 /// nor disk), `written.user` (bytes handed in), `written.<other>` (bytes the store wrote),
-/// `pause.<cause>_nanos_total` (how long operations of all threads waited for that cause) and
-/// `debt_bytes`.
+/// `pause.<cause>_nanos_total` (how long operations of all threads waited for that cause),
+/// `debt_bytes`, and for a store with a block cache [`BLOCKS_READ`], [`BLOCKS_READ_BYTES`] and
+/// [`BLOCKS_HIT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// The dotted name.

@@ -10,16 +10,22 @@
 //! merges, the store is opened for counters, and the counters must add up at the end.
 //!
 //! `mixgraph-allocations` (the study's figure 14) compares the eight benchmarks, by the study's
-//! figures of storage. Each figure is divided by that of a chosen benchmark (`report.rs`).
+//! figures of storage (`figures.rs`). Each figure is divided by that of a chosen benchmark
+//! (`report.rs`). YCSB's can have sizes as the study set them (`ycsb.rs`).
 //! `mixgraph-statistics` (its figure 15) compares what is drawn with the model, without a store
-//! (`statistics.rs`). With `--replay` a trace is measured as well (`replayed.rs`): for example the
-//! trace that the model was made from.
+//! (`statistics.rs`). With `--replay` a trace is measured as well (`replayed.rs`), for example the
+//! trace that the model was made from: from the same start (`start.rs`), with a warming of the same
+//! length and the same number of operations.
 
+mod densities;
+mod figures;
 mod replayed;
 mod report;
 mod sizes;
+mod start;
 mod statistics;
 mod tracing;
+mod ycsb;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,12 +44,14 @@ use crate::mixgraph::allocation::Allocation;
 use crate::mixgraph::{FillWorker, Load, ModelWorker};
 use crate::opener::{Durability, Opener, Purpose, Settings};
 use crate::phase_length::WARMING_PART;
-use crate::phase_result::PhaseResult;
 use crate::replay::paired;
 use crate::store::Store;
 
+use figures::figures;
+use replayed::Replayed;
 pub use statistics::Arguments as StatisticsArguments;
 use tracing::{TracedOpener, Tracing};
+pub use ycsb::YcsbSizes;
 
 /// How fast operations come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,9 +87,13 @@ pub struct MixgraphArguments {
     /// Threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// MiB of memory that the store is told to use [default: the model's, scaled, at least 4]
-    #[arg(long)]
-    memory_mib: Option<u64>,
+    /// MiB of memory that the store is told to use, also a part of one [default: the model's,
+    /// scaled, at least 4]
+    #[arg(long, value_parser = parse_mib)]
+    memory_mib: Option<f64>,
+    /// The sizes of values and lengths of scans in YCSB's distributions
+    #[arg(long, value_enum, default_value = "model")]
+    ycsb_sizes: YcsbSizes,
     /// How fast operations come
     #[arg(long, value_enum, default_value = "max")]
     pace: Pace,
@@ -107,7 +119,7 @@ pub struct MixgraphArguments {
 }
 
 /// Arguments that have no effect if no store is measured.
-const MEASURING: [&str; 9] = [
+const MEASURING: [&str; 10] = [
     "stores",
     "rounds",
     "dir",
@@ -115,6 +127,7 @@ const MEASURING: [&str; 9] = [
     "seconds",
     "threads",
     "memory_mib",
+    "ycsb_sizes",
     "pace",
     "replay",
 ];
@@ -139,6 +152,10 @@ fn parse_share(text: &str) -> Result<f64, String> {
 
 fn parse_times(text: &str) -> Result<f64, String> {
     parse_up_to(text, 1e6, "a million")
+}
+
+fn parse_mib(text: &str) -> Result<f64, String> {
+    parse_up_to(text, 1e9, "a billion")
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -233,7 +250,7 @@ impl MixgraphArguments {
     }
 
     fn memory_bytes(&self, model: &Workload) -> u64 {
-        let given = self.memory_mib.map(|mib| mib << 20);
+        let given = self.memory_mib.map(|mib| (mib * f64::from(1 << 20)) as u64);
         let of_model = model.memory_bytes.unwrap_or(model.data_bytes() / 10);
         given.unwrap_or_else(|| of_model.max(MEMORY_MIB_MIN << 20))
     }
@@ -286,6 +303,7 @@ impl MixgraphArguments {
         stream: u64,
     ) -> Result<Value, Failure> {
         let never = AtomicBool::new(false);
+        let model = &self.ycsb_sizes.of(model, allocation);
         let load = Arc::new(Load::new(model, allocation, self.common.seed));
         let taken = Arc::new(AtomicU64::new(0));
         let fill = self.phase("load", allocation, Limit::default());
@@ -330,38 +348,6 @@ impl MixgraphArguments {
     }
 }
 
-/// The result of a phase, with what the tables need at its top.
-fn figures(result: &PhaseResult, name: &str, absent: u64) -> Value {
-    let mut figures = result.to_json();
-    figures["allocation"] = name.into();
-    figures["text"] = result.to_table().into();
-    figures["gets_of_deleted_pairs"] = absent.into();
-    let usage = result.usage;
-    figures["read_calls"] = usage.map(|usage| usage.read_calls).into();
-    figures["read_call_bytes"] = usage.map(|usage| usage.read_call_bytes).into();
-    figures["fetched_bytes"] = usage.map(|usage| usage.read_bytes).into();
-    figures["written_bytes"] = result
-        .usage_settled
-        .map(|usage| usage.stored_bytes())
-        .into();
-    figures["read_hit_rate_of_gets"] = result.ram_hit_rate().into();
-    let gets = result
-        .latencies
-        .iter()
-        .find(|one| one.kind == crate::recorder::OperationKind::Get);
-    let hits = result
-        .ram_hit_rate()
-        .zip(gets)
-        .map(|(rate, gets)| rate * gets.count as f64);
-    figures["cache_hits"] = hits.into();
-    for latency in &result.latencies {
-        let name = latency.kind.name();
-        figures[format!("{name}_p50_nanos")] = latency.p50.into();
-        figures[format!("{name}_p99_nanos")] = latency.p99.into();
-    }
-    figures
-}
-
 impl Measure for MixgraphArguments {
     fn common(&self) -> &Common {
         &self.common
@@ -377,6 +363,7 @@ impl Measure for MixgraphArguments {
         json!({
             "model": model.as_ref().and_then(|model| model.to_toml().ok()),
             "replay": self.replay,
+            "ycsb_sizes": self.ycsb_sizes.name(),
             "allocations": self.allocations().iter().map(|one| one.name()).collect::<Vec<_>>(),
             "threads": self.threads,
             "memory_bytes": model.as_ref().map(|model| self.memory_bytes(model)),
@@ -390,7 +377,7 @@ impl Measure for MixgraphArguments {
     }
 
     fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
-        let model = self.scaled()?;
+        let mut model = self.scaled()?;
         let settings = Settings {
             memory_bytes: self.memory_bytes(&model),
             durability: Durability::Process,
@@ -406,9 +393,13 @@ impl Measure for MixgraphArguments {
         let turn = Turn { opener, ..turn };
         if let Some(trace) = &self.replay {
             tell!("{}: {} replay", turn.opener.name(), model.name);
+            let keys = paired(&self.replay_keys, &self.replay_keys_of)?;
+            let replayed = Replayed::new(trace, keys, model.operations)?;
+            // The benchmarks have as many.
+            model.operations = replayed.operations();
+            let load = Load::new(&model, Allocation::PrefixDist, self.common.seed);
             cells.push(turn.in_fresh_store_for(purpose, &settings, |store, _| {
-                let keys = paired(&self.replay_keys, &self.replay_keys_of)?;
-                replayed::cell(store, trace, &keys, (&model, self.threads))
+                replayed.cell(store, &load, self.threads)
             })?);
         }
         for (number, allocation) in self.allocations().into_iter().enumerate() {
@@ -433,7 +424,7 @@ impl Measure for MixgraphArguments {
             return String::new();
         };
         let memory_bytes = self.memory_bytes(&model);
-        let mut text = report::head(&model, memory_bytes);
+        let mut text = report::head(&model, memory_bytes, results);
         for one in results {
             text += &report::blocks(one);
         }
@@ -513,9 +504,9 @@ impl Measure for AllocationsArguments {
         let Ok(model) = all.scaled() else {
             return String::new();
         };
-        let mut text = report::head(&model, all.memory_bytes(&model));
+        let mut text = report::head(&model, all.memory_bytes(&model), results);
         text += &report::storage(&all.rows(), results);
-        text + &report::beside_the_study(&all.rows(), self.by(), results)
+        text + &report::beside_the_study(&all.rows(), (self.by(), all.ycsb_sizes), results)
     }
 
     fn verdict(&self, results: &[Measured]) -> Result<(), Failure> {

@@ -2,30 +2,38 @@
 //! the load that it was made from.
 //!
 //! ```text
-//!   fresh store: listed keys and what the trace finds are put -> debt paid
-//!     -> warm (a quarter of the trace) -> measure (all of it) -> debt paid
+//!   trace:       | a fifth of what is replayed | four fifths           | not replayed |
+//!   fresh store:   put, debt paid -> warm      -> measure -> debt paid
 //! ```
+//! The store begins as a benchmark's does ([`Start`]), and is warmed as a benchmark's is: by
+//! operations of the same load that come before the measured ones, a quarter of their number. The
+//! replay and the benchmarks have the same number of measured operations
+//! ([`Replayed::operations`]).
+//!
 //! Without a list of keys the store has exactly the pairs that the trace names. A model that is
 //! compared with it must have the same number of pairs.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
-use evendb_model::Workload;
-use evendb_trace::{Kind, Reader, formats};
+use evendb_trace::{Kind, Losses, Reader, formats};
 use serde_json::Value;
 
 use super::super::{Failure, Measured, at};
-use super::figures;
+use super::figures::figures;
+use super::start::Start;
+use crate::driver::{self, NoProgress, Phase};
+use crate::mixgraph::Load;
 use crate::phase_length::WARMING_PART;
 use crate::phase_result::{Latency, PhaseResult, figures_since};
 use crate::process::ProcessUsage;
 use crate::recorder::{OperationKind, RunError};
 use crate::replay::command::several_keyspaces_of;
-use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, put_key_files, replay};
+use crate::replay::{Merges, Part, ReplayReport, ReplaySettings, replay};
 use crate::store::Store;
 
 /// The figure of a cell for what was lost of the trace, if anything was.
@@ -36,77 +44,136 @@ const REMEDY: &str = "--replay-keys lists the keys that the store has before";
 /// The row's name.
 pub(super) const NAME: &str = "replay";
 
-/// Loads an empty store with `keys` and with what the trace finds, and replays it.
-pub(super) fn cell(
-    store: &dyn Store,
-    trace: &Path,
-    keys: &[(&Path, Option<&str>)],
-    (model, threads): (&Workload, usize),
-) -> Result<Value, Failure> {
-    let merges = model.counts().then_some(Merges::Counters);
-    let settings = ReplaySettings {
-        threads,
-        several_keyspaces: several_keyspaces_of(trace)?,
-        merges,
-        value_bytes: Merges::value_bytes(merges) as usize,
-        ..ReplaySettings::default()
-    };
-    let of_trace = |error: RunError| error.of_file(trace);
-    let never = AtomicBool::new(false);
-    if !keys.is_empty() {
-        put_key_files(
-            keys,
+/// A trace that is measured.
+pub(super) struct Replayed<'a> {
+    trace: &'a Path,
+    /// Lists of keys, each with its keyspace, if it is said to be of one.
+    keys: Vec<(&'a Path, Option<&'a str>)>,
+    /// The measured operations.
+    operations: u64,
+    /// The operations before them, which warm the store.
+    warming: u64,
+    losses: Losses,
+}
+
+impl<'a> Replayed<'a> {
+    /// Reads a trace through. Of its operations at most `operations` are measured, and a quarter of
+    /// that number before them warms the store.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub(super) fn new(
+        trace: &'a Path,
+        keys: Vec<(&'a Path, Option<&'a str>)>,
+        operations: u64,
+    ) -> Result<Self, Failure> {
+        let mut reader = opened(trace)?;
+        let of_trace = |error: evendb_trace::Error| RunError::from(error).of_file(trace);
+        let mut all = 0;
+        while reader.next().map_err(of_trace)?.is_some() {
+            all += 1;
+        }
+        let share = WARMING_PART / (WARMING_PART + 1.0);
+        let operations = operations.min((all as f64 * share) as u64);
+        Ok(Self {
             trace,
-            store,
-            &|name| loaded_bytes(model, name),
-            &never,
+            keys,
+            operations,
+            warming: (operations as f64 / WARMING_PART) as u64,
+            losses: reader.losses(),
+        })
+    }
+
+    /// The number of measured operations.
+    pub(super) fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Fills an empty store as `load` does, and replays the trace.
+    pub(super) fn cell(
+        &self,
+        store: &dyn Store,
+        load: &Load,
+        threads: usize,
+    ) -> Result<Value, Failure> {
+        let trace = self.trace;
+        let merges = load.workload.counts().then_some(Merges::Counters);
+        let settings = ReplaySettings {
+            threads,
+            several_keyspaces: several_keyspaces_of(trace)?,
+            merges,
+            value_bytes: Merges::value_bytes(merges) as usize,
+            ..ReplaySettings::default()
+        };
+        let filled = self.fill(store, load, &settings)?;
+        let never = AtomicBool::new(false);
+        let warming = ReplaySettings {
+            part: Part {
+                until: self.warming,
+                ..Part::default()
+            },
+            ..settings
+        };
+        let warmed = replay(opened(trace)?, store, &warming, &never);
+        warmed.map_err(|error| error.of_file(trace))?;
+        let measured = ReplaySettings {
+            part: Part {
+                skip: self.warming,
+                until: self.warming + self.operations,
+                ..Part::default()
+            },
+            ..settings
+        };
+        let (result, mut report) = measured_part(store, trace, &measured)?;
+        report.losses = self.losses;
+        let mut cell = figures(&result, NAME, 0);
+        cell["load"] = filled.to_json();
+        let warnings = report.warnings(self.keys.is_empty().then_some(REMEDY));
+        let mut text: String = warnings.iter().map(|line| format!("{line}\n")).collect();
+        text += cell["text"].as_str().unwrap_or_default();
+        text += &format!(" {}\n", differences(&report));
+        cell["text"] = text.into();
+        if !report.losses.is_nothing() {
+            cell[LOST] = report.losses.to_string().into();
+        }
+        Ok(cell)
+    }
+
+    /// Puts what the store must have before, and pays the debt.
+    fn fill(
+        &self,
+        store: &dyn Store,
+        load: &Load,
+        settings: &ReplaySettings,
+    ) -> Result<PhaseResult, Failure> {
+        let start = Start::new(
+            (self.trace, opened(self.trace)?),
+            &self.keys,
+            load,
+            settings,
         )?;
+        let (start, taken) = (Arc::new(start), Arc::new(AtomicU64::new(0)));
+        let phase = Phase {
+            distribution: NAME.to_owned(),
+            settle: true,
+            ..Phase::new("load", settings.threads)
+        };
+        let never = AtomicBool::new(false);
+        let filled = driver::run(store, &phase, &never, &NoProgress, &|_| {
+            start.worker(&taken)
+        });
+        Ok(filled?)
     }
-    prepare(opened(trace, u64::MAX)?, store, &settings, &never).map_err(of_trace)?;
-    warm(store, trace, &settings)?;
-    let (result, report) = measured(store, trace, &settings)?;
-    let mut cell = figures(&result, NAME, 0);
-    let warnings = report.warnings(keys.is_empty().then_some(REMEDY));
-    let mut text: String = warnings.iter().map(|line| format!("{line}\n")).collect();
-    text += cell["text"].as_str().unwrap_or_default();
-    text += &format!(" {}\n", differences(&report));
-    cell["text"] = text.into();
-    if !report.losses.is_nothing() {
-        cell[LOST] = report.losses.to_string().into();
-    }
-    Ok(cell)
 }
 
-/// The mean bytes of a value that is loaded into a keyspace: of the one of this name, or, where the
-/// trace has another name, of the first.
-fn loaded_bytes(model: &Workload, name: &str) -> usize {
-    let named = model
-        .keyspaces
-        .iter()
-        .find(|keyspace| keyspace.name == name);
-    let keyspace = named.or(model.keyspaces.first());
-    keyspace.map_or(0, |keyspace| keyspace.load.values.loaded.mean() as usize)
-}
-
-/// Replays the beginning of the trace.
-fn warm(store: &dyn Store, trace: &Path, settings: &ReplaySettings) -> Result<(), Failure> {
-    let length = trace.metadata().map_err(at(trace))?.len();
-    // The part is torn where it ends, and a reader takes that.
-    let part = opened(trace, (length as f64 / WARMING_PART) as u64)?;
-    let warmed = replay(part, store, settings, &AtomicBool::new(false));
-    warmed.map_err(|error| error.of_file(trace))?;
-    Ok(())
-}
-
-/// Replays the trace, and pays the debt.
-fn measured(
+/// Replays a part of the trace, and pays the debt.
+fn measured_part(
     store: &dyn Store,
     trace: &Path,
     settings: &ReplaySettings,
 ) -> Result<(PhaseResult, ReplayReport), Failure> {
     let (figures_before, usage_before) = (store.stats(), ProcessUsage::now());
-    let whole = opened(trace, u64::MAX)?;
-    let report = replay(whole, store, settings, &AtomicBool::new(false));
+    let report = replay(opened(trace)?, store, settings, &AtomicBool::new(false));
     let report = report.map_err(|error| error.of_file(trace))?;
     let usage_after = ProcessUsage::now();
     let settling = Instant::now();
@@ -161,12 +228,12 @@ pub(super) fn verdict(trace: &Path, results: &[Measured]) -> Result<(), Failure>
 
 /// Checks that it is a trace, before anything is measured.
 pub(super) fn check(trace: &Path) -> Result<(), Failure> {
-    opened(trace, u64::MAX).map(drop)
+    opened(trace).map(drop)
 }
 
-fn opened(trace: &Path, bytes_max: u64) -> Result<Reader<impl Read>, Failure> {
+fn opened(trace: &Path) -> Result<Reader<impl Read + use<>>, Failure> {
     let file = File::open(trace).map_err(at(trace))?;
-    let file = BufReader::with_capacity(256 << 10, file).take(bytes_max);
+    let file = BufReader::with_capacity(256 << 10, file);
     let reader = formats::open_own(file);
     Ok(reader.map_err(|error| RunError::from(error).of_file(trace))?)
 }

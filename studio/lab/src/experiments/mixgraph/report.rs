@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::table::TextTable;
 use super::super::{Measured, median_of_cell, stores_of};
-use super::replayed;
+use super::{YcsbSizes, replayed};
 use crate::mixgraph::allocation::Allocation;
 use crate::readable::{bytes, grouped};
 
@@ -26,20 +26,27 @@ const STUDY: [(Allocation, [Option<f64>; 4]); 2] = [
 
 /// Our figures in the order of [`STUDY`], and their headings.
 const COMPARED: [(&str, &str); 4] = [
-    ("read_calls", "read calls"),
+    ("read_calls", "reads"),
     ("read_call_bytes", "bytes read"),
     ("written_bytes", "bytes written"),
     ("cache_hits", "cache hits"),
 ];
 
 const WHAT_FIGURES_MEAN: &str = "\
-read calls and bytes: what the process asked the system for while the operations ran (a store that maps its files asks for
-none); fetched: what of it storage was read for, since the system's cache had it not; written: with the debt that was left;
-from RAM: gets that the store answered itself, where it tells that.
+of a store that counts the blocks of its cache: reads: blocks that gets and scans read from storage; from RAM: blocks that
+they found in the cache; written: all that the store says it wrote, with the debt that was left.
+of other stores: reads: read calls of the process while the operations ran (a store that maps its files asks for none);
+written: what the process sent to storage, with the debt that was left; from RAM: gets that the store answered itself,
+where it tells that.
+fetched, of all: what storage was read for by the process, since the system's cache had it not.
 ";
 
 /// What is measured: a line for the whole, and one for each keyspace if there are several.
-pub(super) fn head(workload: &Workload, memory_bytes: u64) -> String {
+pub(super) fn head(workload: &Workload, memory_bytes: u64, results: &[Measured]) -> String {
+    // A trace that is replayed may have fewer operations than the model.
+    let cell = results.first().map(|one| &one.figures["cells"][0]);
+    let replayed = cell.filter(|cell| cell["allocation"] == replayed::NAME);
+    let operations = replayed.and_then(|cell| cell["operations"].as_u64());
     let several = workload.keyspaces.len() > 1;
     let kinds = match (several, workload.keyspaces.first()) {
         (false, Some(only)) => kinds(&only.load),
@@ -48,7 +55,7 @@ pub(super) fn head(workload: &Workload, memory_bytes: u64) -> String {
     let mut text = format!(
         "{}: {} operations ({kinds}) on {} pairs, {} of data, {} of memory\n",
         workload.name,
-        grouped(workload.operations),
+        grouped(operations.unwrap_or(workload.operations)),
         grouped(workload.pairs()),
         bytes(workload.data_bytes()),
         bytes(memory_bytes)
@@ -106,7 +113,7 @@ pub(super) fn storage(rows: &[&str], results: &[Measured]) -> String {
         "p99 us",
         "put p99 us",
         "scan p99 us",
-        "read calls/op",
+        "reads/op",
         "B read/op",
         "B fetched/op",
         "B written/op",
@@ -138,7 +145,11 @@ pub(super) fn storage(rows: &[&str], results: &[Measured]) -> String {
 
 /// Each figure divided by that of one allocation. The study's figure stands beside it, if it prints
 /// one: divided by that of the replayed trace, and, if it prints the chosen one's, by that.
-pub(super) fn beside_the_study(rows: &[&str], by: &str, results: &[Measured]) -> String {
+pub(super) fn beside_the_study(
+    rows: &[&str],
+    (by, ycsb_sizes): (&str, YcsbSizes),
+    results: &[Measured],
+) -> String {
     let mut heads = vec!["store".to_owned(), "allocation".to_owned()];
     for (_, head) in COMPARED {
         heads.extend([
@@ -177,10 +188,18 @@ pub(super) fn beside_the_study(rows: &[&str], by: &str, results: &[Measured]) ->
             table.row(row);
         }
     }
+    let sizes = match ycsb_sizes {
+        YcsbSizes::Model => {
+            "Here all benchmarks have the model's sizes and lengths, also YCSB's, which in the study had values of one size:\n\
+             so what differs here is where hot pairs lie, and nothing else."
+        }
+        YcsbSizes::Mean => {
+            "Here YCSB's have values of one size, the model's average, and scans by Zipf's law, as the study set them."
+        }
+    };
     format!(
         "\nBy {by}, for each operation; \"study\": what it prints, by its {by}; \"(by replay)\": by its replayed trace. It\n\
          prints numbers of two of the eight benchmarks (at least 7.7 and 6.2 times, of YCSB), on RocksDB with direct I/O and\n\
-         a cache of 256 MiB for 50 million pairs. Here all benchmarks have the model's sizes and lengths, also YCSB's, which in\n\
-         the study had values of one size: so what differs here is where hot pairs lie, and nothing else.\n\n{table}"
+         a cache of 256 MiB for 50 million pairs. {sizes}\n\n{table}"
     )
 }

@@ -3,13 +3,17 @@
 //!
 //! No store takes part. Operations are drawn and counted. Sizes, lengths, accesses of pairs and of
 //! ranges, and starts are compared with the model, and then fitted again with the fits for traces.
-//! The study shows curves that lie on each other; here is the largest distance between them. Kinds
-//! that have hot keys of their own are compared with their own curves. Of several keyspaces each
-//! has its table, after the shares of all.
+//! The study shows curves that lie on each other; here is the largest distance between them, and on
+//! the page of `--page` the curves (`densities.rs`). Kinds that have hot keys of their own are
+//! compared with their own curves. Of several keyspaces each has its table, after the shares of
+//! all, and its curves.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use evendb::placement;
 use evendb_model::correlation::pearson;
 use evendb_model::counts;
 use evendb_model::curve::Shape;
@@ -18,9 +22,9 @@ use evendb_model::size_fit::{Candidate, Known, counted};
 use evendb_model::sizes::{Sizes, Spread};
 use evendb_model::{Model, curve_fit, size_fit};
 
-use super::super::Failure;
 use super::super::table::TextTable;
-use super::model_named;
+use super::super::{Failure, at};
+use super::{densities, model_named};
 use crate::mixgraph::allocation::Allocation;
 use crate::mixgraph::drawn_trace::{Starts, Timetable};
 use crate::mixgraph::{Family, Kind, Load, ModelWorker};
@@ -40,15 +44,18 @@ pub struct Arguments {
     /// The seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write the densities of the model and of what was drawn to this file, as a page of plots
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 /// What was drawn.
-struct Drawn {
+pub(super) struct Drawn {
     kinds: [u64; 5],
-    values: Vec<u64>,
-    lengths: Vec<u64>,
+    pub(super) values: Vec<u64>,
+    pub(super) lengths: Vec<u64>,
     /// How often each kind named each pair. Empty if the kind named no pair.
-    accesses: [Vec<u32>; 5],
+    pub(super) accesses: [Vec<u32>; 5],
     /// Kind, pair, value size and scan length of some operations.
     rows: Vec<[f64; 4]>,
 }
@@ -62,16 +69,20 @@ impl Arguments {
     /// Draws, compares and prints.
     ///
     /// # Errors
-    /// There is no such model.
+    /// There is no such model. The page cannot be written.
     pub fn run(&self) -> Result<(), Failure> {
         say!("{}", self.report()?)?;
         Ok(())
     }
 
     pub(super) fn report(&self) -> Result<String, Failure> {
-        let workload = model_named(&self.model)?.scaled(self.scale);
-        let load = Arc::new(Load::new(&workload, Allocation::PrefixDist, self.seed));
-        let all = self.draw(&load);
+        let (load, all) = self.drawn()?;
+        if let Some(path) = &self.page {
+            let page = evendb_report::page(&densities::document(&load, &all));
+            let mut file = placement::new_output(path, "a page")?;
+            file.write_all(page.as_bytes()).map_err(at(path))?;
+        }
+        let workload = &load.workload;
         let rate = match &workload.rate {
             Some(rate) => rate_row(rate, self.operations, self.seed)?,
             None => None,
@@ -97,7 +108,14 @@ impl Arguments {
         Ok(text)
     }
 
-    /// What was drawn of each keyspace.
+    /// The load, and what was drawn of each of its keyspaces.
+    pub(super) fn drawn(&self) -> Result<(Arc<Load>, Vec<Drawn>), Failure> {
+        let workload = model_named(&self.model)?.scaled(self.scale);
+        let load = Arc::new(Load::new(&workload, Allocation::PrefixDist, self.seed));
+        let drawn = self.draw(&load);
+        Ok((load, drawn))
+    }
+
     fn draw(&self, load: &Arc<Load>) -> Vec<Drawn> {
         let mut worker = ModelWorker::new(load, 0, 0);
         let mut all: Vec<_> = load.families.iter().map(Drawn::new).collect();

@@ -293,7 +293,7 @@ impl Planner {
 }
 
 /// The key in the store for a key of the trace in a keyspace.
-pub(super) fn key_in_store(with_keyspaces: bool, keyspace: u32, key: Vec<u8>) -> Vec<u8> {
+pub(crate) fn key_in_store(with_keyspaces: bool, keyspace: u32, key: Vec<u8>) -> Vec<u8> {
     match with_keyspaces {
         false => key,
         true => [&keyspaces::prefix(keyspace)[..], &key].concat(),

@@ -89,6 +89,15 @@ impl Allocation {
         }
     }
 
+    /// Whether it is a request distribution of YCSB.
+    #[must_use]
+    pub fn is_ycsb(self) -> bool {
+        matches!(
+            self,
+            Self::Uniform | Self::Zipfian | Self::Hotspot | Self::Exponential
+        )
+    }
+
     /// Whether it has the hot ranges of the model.
     #[must_use]
     pub fn has_ranges(self) -> bool {

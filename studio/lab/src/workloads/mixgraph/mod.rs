@@ -138,7 +138,13 @@ impl Load {
     /// The order in which a store is filled with the pairs of all keyspaces.
     #[must_use]
     pub fn fill_order(&self) -> Permutation {
-        Permutation::new(self.pairs(), self.seed ^ 0x6c6f_6164)
+        Self::fill_order_of(self.pairs(), self.seed)
+    }
+
+    /// The order in which a store is filled with this number of pairs, at least one.
+    #[must_use]
+    pub fn fill_order_of(pairs: u64, seed: u64) -> Permutation {
+        Permutation::new(pairs, seed ^ 0x6c6f_6164)
     }
 
     /// The keyspace and the pair of a number below that of all pairs.
