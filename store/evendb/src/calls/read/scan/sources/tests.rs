@@ -1,5 +1,5 @@
-//! A scan that goes on in tables where it stopped, after the munk has lost the spans at which the
-//! scan would have left the tables.
+//! Scans that go on in tables where they stopped, while spans come into RAM and leave it: a scan
+//! comes to a border of the tables that was not there before, or finds that one is gone.
 
 use crate::chunk::{Chunk, Token};
 use crate::munk::Munk;
@@ -9,7 +9,9 @@ use crate::read::end::RECORDS_MIN;
 use crate::sync::Arc;
 use crate::{Db, rebalance};
 use evendb_storage::vfs::SimVfs;
-use std::collections::BTreeSet;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
 
 const RECORDS: usize = 400;
 
@@ -112,4 +114,74 @@ fn a_scan_reads_the_runs_of_a_span_that_leaves() {
 #[test]
 fn a_scan_backward_reads_the_runs_of_a_span_that_leaves() {
     scan_while_a_span_leaves(false);
+}
+
+/// Writes some neighbours, so that the run that has them is short.
+fn write_some(db: &Db, model: &mut BTreeMap<String, u8>, random: &mut StdRng) {
+    let first = random.random_range(0..RECORDS);
+    for index in first..RECORDS.min(first + random.random_range(1..4)) {
+        let key = format!("{}{}", key(index), ["", "+"][random.random_range(0..2)]);
+        match random.random_range(0..3) {
+            0 => {
+                db.delete(&key).unwrap();
+                model.remove(&key);
+            }
+            _ => {
+                let value = random.random();
+                db.put(&key, [value; 100]).unwrap();
+                model.insert(key, value);
+            }
+        }
+    }
+    db.flush().unwrap();
+}
+
+/// Some spans leave RAM, and others come. The caller holds the token of the chunk.
+fn change_spans(db: &Db, chunk: &Arc<Chunk>, random: &mut StdRng) {
+    let core = &db.engine().core;
+    let (leaving, coming) = (random.random::<u64>(), random.random::<u64>());
+    let is_in = |set: u64, span: usize| set >> (span % 64) & 1 == 1;
+    rebalance::spans::evict_spans(core, chunk, |span| is_in(leaving, span));
+    if random.random_bool(0.5) {
+        let choose = |munk: &Munk| {
+            let all = 0..munk.span_count();
+            all.filter(|&span| is_in(coming, span)).collect()
+        };
+        rebalance::spans::load_spans(core, chunk, &choose).unwrap();
+    }
+}
+
+#[test]
+fn scans_give_each_record_once_while_spans_come_and_go() {
+    let mut random = StdRng::seed_from_u64(1);
+    let (db, _) = open();
+    let mut model: BTreeMap<String, u8> = (0..RECORDS).map(|index| (key(index), b'v')).collect();
+    for _ in 0..200 {
+        write_some(&db, &mut model, &mut random);
+        let index = db.default_keyspace().state.index.load_full();
+        let chunk = index.find(b"key").clone();
+        let _token = chunk.try_token().unwrap();
+        change_spans(&db, &chunk, &mut random);
+        let forward = random.random();
+        let mut cursor = db.cursor::<&str>(..).limit_hint(random.random_range(1..64));
+        let mut seen: Vec<(String, u8)> = Vec::new();
+        loop {
+            let next = match forward {
+                true => cursor.next().unwrap(),
+                false => cursor.next_back().unwrap(),
+            };
+            let Some((key, value)) = next else {
+                break;
+            };
+            seen.push((String::from_utf8(key.to_vec()).unwrap(), value[0]));
+            if random.random_range(0..16) == 0 {
+                change_spans(&db, &chunk, &mut random);
+            }
+        }
+        if !forward {
+            seen.reverse();
+        }
+        let expected: Vec<(String, u8)> = model.clone().into_iter().collect();
+        assert_eq!(seen, expected);
+    }
 }
