@@ -218,9 +218,9 @@ fn reads(db: &Db, key: impl Fn(u32) -> [u8; 8] + Copy + Send) {
     let futures = || {
         let first = begin();
         let get = |number| -> Boxed {
-            let db = db.clone();
+            let (db, key) = (db.clone(), key(first + number));
             Box::pin(async move {
-                let found = db.get_async(key(first + number)).await;
+                let found = db.get_async(key).await;
                 assert!(found.unwrap().is_some());
             })
         };

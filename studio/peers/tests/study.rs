@@ -94,6 +94,7 @@ fn experiments(words: &[&str]) {
 }
 
 #[test]
+#[ignore = "minutes; the lab asserts the same order for simulated blocks"]
 fn prefix_dist_is_nearest_to_the_replay() {
     if is_left_out() {
         return;
