@@ -298,10 +298,7 @@ impl Container {
     fn cut_piece(&self, keep: u64) -> u64 {
         let mut space = self.space.lock();
         let excess = space.free().saturating_sub(keep);
-        match excess {
-            0 => 0,
-            _ => self.cut(&mut space, excess.min(PIECE_BYTES_MAX)),
-        }
+        self.cut(&mut space, excess.min(PIECE_BYTES_MAX))
     }
 
     fn punch_piece(&self, keep: u64, least: u64) -> u64 {
@@ -326,7 +323,8 @@ impl Container {
         hole.len
     }
 
-    /// Cuts up to `bytes` free bytes at the end of the file, and punched holes there.
+    /// Cuts up to `bytes` free bytes at the end of the file, and punched holes there: those have no
+    /// blocks, and go even if there are no free bytes to give back.
     fn cut(&self, space: &mut ContainerSpace, bytes: u64) -> u64 {
         space.forget_beyond();
         if space.extents.end() > space.allocated {
@@ -337,11 +335,11 @@ impl Container {
         loop {
             let beyond = target.saturating_sub(space.extents.end()).min(left);
             (target, left) = (target - beyond, left - beyond);
-            let end = space.extents.end();
-            let cut = end - space.extents.trim_end(left);
+            let cut = space.extents.end() - space.extents.trim_end(left);
             (target, left) = (target - cut, left - cut);
+            let end = space.extents.end();
             match space.punched.last_key_value() {
-                Some((&offset, &len)) if left > 0 && offset + len == space.extents.end() => {
+                Some((&offset, &len)) if offset + len == target && target == end => {
                     space.punched.remove(&offset);
                     space.punched_bytes -= len;
                     space.extents.free(Extent { offset, len });
@@ -601,6 +599,32 @@ mod tests {
 
     /// An allocation that found no room must not leave a hole behind that has no blocks. Cutting
     /// would take it for room to give back, and would cut into runs instead.
+    /// The file must not stay long when all that is at its end was punched before the last run there
+    /// went: no free byte is left to give back then.
+    #[test]
+    fn punched_holes_at_the_end_are_cut_without_free_bytes() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..64)
+            .map(|_| container.allocate(64 << 10).unwrap())
+            .collect();
+        for &run in &runs[8..63] {
+            container.free(run, 64 << 10);
+        }
+        while container.give_excess_back(0, 100, &|_| true) > 0 {}
+        let (free, punched, allocated) = container.space();
+        assert_eq!((free, punched), (0, 55 * (64 << 10)));
+        container.free(runs[63], 64 << 10);
+        let keep = 64 << 10;
+        // The reserve lies at the end: a run takes it, and leaves the punched holes behind it.
+        assert_eq!(container.give_excess_back(keep, 100, &|_| true), 0);
+        assert_eq!(container.space().2, allocated);
+        container.free(runs[0], 64 << 10);
+        while container.give_excess_back(keep, 100, &|_| true) > 0 {}
+        assert_eq!(container.space(), (keep, 0, 8 * (64 << 10)));
+        assert_eq!(vfs.used_bytes(), 8 * (64 << 10));
+    }
+
     #[test]
     fn what_a_full_disk_refused_is_not_cut_off_elsewhere() {
         let vfs = SimVfs::new(1);
