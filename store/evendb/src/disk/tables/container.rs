@@ -599,8 +599,8 @@ mod tests {
 
     /// An allocation that found no room must not leave a hole behind that has no blocks. Cutting
     /// would take it for room to give back, and would cut into runs instead.
-    /// The file must not stay long when all that is at its end was punched before the last run there
-    /// went: no free byte is left to give back then.
+    /// The file must not stay long when all that is at its end was punched before the last run
+    /// there went: no free byte is left to give back then.
     #[test]
     fn punched_holes_at_the_end_are_cut_without_free_bytes() {
         let vfs = SimVfs::new(1);
