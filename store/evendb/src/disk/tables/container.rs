@@ -597,8 +597,6 @@ mod tests {
         assert!(allocated < 2 * STEP, "{allocated}");
     }
 
-    /// An allocation that found no room must not leave a hole behind that has no blocks. Cutting
-    /// would take it for room to give back, and would cut into runs instead.
     /// The file must not stay long when all that is at its end was punched before the last run
     /// there went: no free byte is left to give back then.
     #[test]
@@ -625,6 +623,8 @@ mod tests {
         assert_eq!(vfs.used_bytes(), 8 * (64 << 10));
     }
 
+    /// An allocation that found no room must not leave a hole behind that has no blocks. Cutting
+    /// would take it for room to give back, and would cut into runs instead.
     #[test]
     fn what_a_full_disk_refused_is_not_cut_off_elsewhere() {
         let vfs = SimVfs::new(1);
