@@ -109,10 +109,17 @@ fn no_thread_of_the_store_takes_a_signal() {
         advanced.shared(&shared)
     });
     let other = options.open(dir.path().join("other")).unwrap();
-    other.put("k", "v").unwrap();
-    look(&mut seen);
-    other.flush().unwrap();
-    look(&mut seen);
+    // A thread of the crew lives while it works: there is more work until one was seen.
+    for number in 0..10_000_u32 {
+        other.put(format!("k{number}"), [7; 400]).unwrap();
+        look(&mut seen);
+        if seen.contains_key("evendb-crew") {
+            break;
+        }
+        if number % 100 == 0 {
+            other.flush().unwrap();
+        }
+    }
     for name in ["upkeep", "reader", "syncer", "ingest", "crew"] {
         let name = format!("evendb-{name}");
         assert!(seen.contains_key(&name), "{name} of {seen:?}");
