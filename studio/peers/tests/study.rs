@@ -3,6 +3,7 @@
 //! for simulated blocks too, exactly and on every machine.
 //!
 //! Without the library of RocksDB the tests say so and check nothing.
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
