@@ -3,7 +3,7 @@
 //!
 //! ```console
 //! $ cargo run --release --example catch_up -- 4 .     GiB of records (0.1 is a tenth), a directory
-//! $ df -h .                                           which needs room for six times that
+//! $ df -h .                                           which needs room for eight times that
 //! ```
 //! ```text
 //! this process: node 1       fills the state by entries, writes a snapshot, purges its log
