@@ -36,8 +36,13 @@ const RECORDS: u32 = 50_000;
 const GETS: u32 = 200_000;
 const COMMITS_EACH: usize = 8;
 
+/// Numbers as keys of a database with this number of records, scattered over all of them.
+fn scattered(records: u32) -> impl Fn(u32) -> [u8; 8] + Copy + Send {
+    move |number| u64::from(number.wrapping_mul(2_654_435_761) % records).to_be_bytes()
+}
+
 fn key(number: u32) -> [u8; 8] {
-    u64::from(number.wrapping_mul(2_654_435_761) % RECORDS).to_be_bytes()
+    scattered(RECORDS)(number)
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -236,35 +241,28 @@ fn reads(db: &Db, key: impl Fn(u32) -> [u8; 8] + Copy + Send) {
     );
 }
 
-fn filled(directory: &Path) -> Options {
-    let options = Options::new().durability(Durability::Process);
-    if !directory.exists() {
-        let db = options.clone().open(directory).unwrap();
-        for number in 0..RECORDS {
-            db.put(u64::from(number).to_be_bytes(), [7; 200]).unwrap();
-        }
-        db.close().unwrap();
-    }
-    options
+/// Options at level process.
+fn options() -> Options {
+    Options::new().durability(Durability::Process)
 }
 
-/// Keys of a database with this number of MiB of records of 1,000 bytes.
-fn key_of(mib: u32) -> impl Fn(u32) -> [u8; 8] + Copy + Send {
-    move |number| u64::from(number.wrapping_mul(2_654_435_761) % (mib << 10)).to_be_bytes()
+/// Puts this number of records with values of `bytes` bytes.
+fn fill(db: &Db, records: u32, bytes: usize) {
+    for number in 0..records {
+        db.put(u64::from(number).to_be_bytes(), vec![7; bytes])
+            .unwrap();
+    }
 }
 
 /// The third row with more data than memory, if the database is there; otherwise it is filled.
 fn beyond_memory(directory: &Path, mib: u32) {
-    let options = Options::new().memory_budget(64 << 20);
-    let options = options.durability(Durability::Process);
+    let records = mib << 10;
     let is_there = directory.exists();
-    let db = options.open(directory).unwrap();
+    let db = options().memory_budget(64 << 20).open(directory).unwrap();
     if is_there {
-        reads(&db, key_of(mib));
+        reads(&db, scattered(records));
     } else {
-        for number in 0..mib << 10 {
-            db.put(u64::from(number).to_be_bytes(), [7; 1000]).unwrap();
-        }
+        fill(&db, records, 1000);
         println!("filled {mib} MiB: run again, within a limit of memory");
     }
     db.close().unwrap();
@@ -278,18 +276,21 @@ fn main() {
         return beyond_memory(&directory.join(format!("async_cost-{mib}")), mib);
     }
     let directory = directory.join("async_cost");
-    let db = filled(&directory).open(&directory).unwrap();
+    if !directory.exists() {
+        let db = options().open(&directory).unwrap();
+        fill(&db, RECORDS, 200);
+        db.close().unwrap();
+    }
+    let db = options().open(&directory).unwrap();
     for record in db.iter() {
         // So that records come into RAM.
         record.unwrap();
     }
-    for number in 0..RECORDS {
-        db.put(u64::from(number).to_be_bytes(), [7; 200]).unwrap();
-    }
+    fill(&db, RECORDS, 200);
     gets_from_ram(&db);
     commits(&db);
     db.close().unwrap();
-    let nothing_in_ram = filled(&directory).advanced(|advanced| {
+    let nothing_in_ram = options().advanced(|advanced| {
         let advanced = advanced.munks(false).row_cache(false);
         advanced.warm_reopening(false)
     });

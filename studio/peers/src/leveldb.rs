@@ -23,15 +23,14 @@
 
 #![expect(unsafe_code, reason = "a C interface that is loaded at run time")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{c_char, c_int};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use evendb_lab::opener::Durability;
-use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
+use evendb_lab::store::{Figure, Store, StoreError, StoreResult};
 
-use crate::loaded::{Handle, Owned, Wanted, calls, slice};
+use crate::loaded::{Handle, Loaded, Owned, Records, Wanted, calls};
 use crate::rest::wait_for_rest;
 
 /// The two stores.
@@ -86,9 +85,9 @@ impl Kind {
     }
 
     /// The library, loaded by the first caller.
-    fn calls(self) -> Result<&'static Calls, &'static str> {
-        static LEVELDB: OnceLock<Result<Calls, String>> = OnceLock::new();
-        static PEBBLESDB: OnceLock<Result<Calls, String>> = OnceLock::new();
+    fn calls(self) -> Result<&'static Loaded<Calls>, &'static str> {
+        static LEVELDB: OnceLock<Result<Loaded<Calls>, String>> = OnceLock::new();
+        static PEBBLESDB: OnceLock<Result<Loaded<Calls>, String>> = OnceLock::new();
         let once = match self {
             Kind::LevelDb => &LEVELDB,
             Kind::PebblesDb => &PEBBLESDB,
@@ -97,94 +96,36 @@ impl Kind {
         loaded.as_ref().map_err(String::as_str)
     }
 
-    fn load(self) -> Result<Calls, String> {
+    fn load(self) -> Result<Loaded<Calls>, String> {
         let wanted = Wanted {
             store: self.name(),
+            prefix: "leveldb",
             variable: self.variable(),
             usual_names: self.usual_names(),
             remedy: self.remedy(),
         };
-        Ok(wanted.load(Calls::find)?.0)
+        wanted.load(Calls::find)
     }
 }
 
-calls! {
-    open = b"leveldb_open\0" (Handle, *const c_char, *mut *mut c_char) -> Handle;
-    close = b"leveldb_close\0" (Handle);
-    put = b"leveldb_put\0"
-        (Handle, Handle, *const u8, usize, *const u8, usize, *mut *mut c_char);
-    delete = b"leveldb_delete\0" (Handle, Handle, *const u8, usize, *mut *mut c_char);
-    write = b"leveldb_write\0" (Handle, Handle, Handle, *mut *mut c_char);
-    get = b"leveldb_get\0"
-        (Handle, Handle, *const u8, usize, *mut usize, *mut *mut c_char) -> *mut c_char;
-    property = b"leveldb_property_value\0" (Handle, *const c_char) -> *mut c_char;
-    compact_range = b"leveldb_compact_range\0" (Handle, *const u8, usize, *const u8, usize);
-    free = b"leveldb_free\0" (*mut c_void);
-    iterator = b"leveldb_create_iterator\0" (Handle, Handle) -> Handle;
-    iterator_destroy = b"leveldb_iter_destroy\0" (Handle);
-    iterator_valid = b"leveldb_iter_valid\0" (Handle) -> u8;
-    iterator_seek = b"leveldb_iter_seek\0" (Handle, *const u8, usize);
-    iterator_next = b"leveldb_iter_next\0" (Handle);
-    iterator_key = b"leveldb_iter_key\0" (Handle, *mut usize) -> *const u8;
-    iterator_value = b"leveldb_iter_value\0" (Handle, *mut usize) -> *const u8;
-    iterator_error = b"leveldb_iter_get_error\0" (Handle, *mut *mut c_char);
-    batch = b"leveldb_writebatch_create\0" () -> Handle;
-    batch_destroy = b"leveldb_writebatch_destroy\0" (Handle);
-    batch_put = b"leveldb_writebatch_put\0" (Handle, *const u8, usize, *const u8, usize);
-    batch_delete = b"leveldb_writebatch_delete\0" (Handle, *const u8, usize);
-    options = b"leveldb_options_create\0" () -> Handle;
-    options_destroy = b"leveldb_options_destroy\0" (Handle);
-    set_create_if_missing = b"leveldb_options_set_create_if_missing\0" (Handle, u8);
-    set_compression = b"leveldb_options_set_compression\0" (Handle, c_int);
-    set_write_buffer_size = b"leveldb_options_set_write_buffer_size\0" (Handle, usize);
-    set_cache = b"leveldb_options_set_cache\0" (Handle, Handle);
-    set_filter_policy = b"leveldb_options_set_filter_policy\0" (Handle, Handle);
-    cache = b"leveldb_cache_create_lru\0" (usize) -> Handle;
-    cache_destroy = b"leveldb_cache_destroy\0" (Handle);
-    bloom = b"leveldb_filterpolicy_create_bloom\0" (c_int) -> Handle;
-    filter_policy_destroy = b"leveldb_filterpolicy_destroy\0" (Handle);
-    read_options = b"leveldb_readoptions_create\0" () -> Handle;
-    read_options_destroy = b"leveldb_readoptions_destroy\0" (Handle);
-    write_options = b"leveldb_writeoptions_create\0" () -> Handle;
-    write_options_destroy = b"leveldb_writeoptions_destroy\0" (Handle);
-    set_sync = b"leveldb_writeoptions_set_sync\0" (Handle, u8);
-    major_version = b"leveldb_major_version\0" () -> c_int;
-    minor_version = b"leveldb_minor_version\0" () -> c_int;
-}
-
-impl Calls {
-    /// Takes over the text that a call left in its error pointer.
-    fn outcome(&self, operation: &'static str, error: *mut c_char) -> StoreResult<()> {
-        match self.text(error) {
-            None => Ok(()),
-            Some(text) => Err(StoreError::new(operation, text)),
-        }
-    }
-
-    /// Copies and frees a text of the library.
-    fn text(&self, text: *mut c_char) -> Option<String> {
-        if text.is_null() {
-            return None;
-        }
-        // SAFETY: not null, so a NUL-terminated text that the library allocated and gave to us; it
-        // is copied before it is freed, and nobody else has the pointer.
-        unsafe {
-            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
-            (self.free)(text.cast());
-            Some(copy)
-        }
-    }
+calls! { Calls:
+    property = "property_value" (Handle, *const c_char) -> *mut c_char;
+    compact_range = "compact_range" (Handle, *const u8, usize, *const u8, usize);
+    set_cache = "options_set_cache" (Handle, Handle);
+    set_filter_policy = "options_set_filter_policy" (Handle, Handle);
+    bloom = "filterpolicy_create_bloom" (c_int) -> Handle;
+    filter_policy_destroy = "filterpolicy_destroy" (Handle);
+    major_version = "major_version" () -> c_int;
+    minor_version = "minor_version" () -> c_int;
 }
 
 /// A LevelDB or PebblesDB database.
 pub struct LevelDbStore {
-    calls: &'static Calls,
+    calls: &'static Loaded<Calls>,
     kind: Kind,
     durability: Durability,
     // Dropped in this order: the database before the objects with which it was opened.
-    database: Owned,
-    read: Owned,
-    write: Owned,
+    records: Records,
     _options: Owned,
     _cache: Owned,
     _filter: Owned,
@@ -212,58 +153,52 @@ impl LevelDbStore {
         let calls = kind
             .calls()
             .map_err(|why| StoreError::new("open", why.to_owned()))?;
-        let name = CString::new(path.as_os_str().as_bytes());
-        let name = name.map_err(|error| StoreError::new("open", error))?;
         let buffer = write_buffer_bytes.unwrap_or((memory_bytes / 16).clamp(4 << 20, 64 << 20));
         let write_buffer_bytes = usize::try_from(buffer).unwrap_or(usize::MAX);
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
         let owned = |handle, destroy| Owned { handle, destroy };
+        let (common, own) = (&calls.common, &calls.own);
         // SAFETY: every handle goes to functions of its own kind only, is destroyed once (by its
-        // `Owned`), and the database before the rest by the order of the fields. `name` outlives
-        // the call.
-        unsafe {
-            let options = owned((calls.options)(), calls.options_destroy);
-            let cache = owned((calls.cache)(memory_bytes / 3), calls.cache_destroy);
-            let filter = owned((calls.bloom)(10), calls.filter_policy_destroy);
-            (calls.set_create_if_missing)(options.handle, 1);
-            (calls.set_compression)(options.handle, 0);
-            (calls.set_write_buffer_size)(options.handle, write_buffer_bytes);
-            (calls.set_cache)(options.handle, cache.handle);
-            (calls.set_filter_policy)(options.handle, filter.handle);
-            let read = owned((calls.read_options)(), calls.read_options_destroy);
-            let write = owned((calls.write_options)(), calls.write_options_destroy);
-            (calls.set_sync)(write.handle, u8::from(durability == Durability::Sync));
-            let mut error = std::ptr::null_mut();
-            let database = (calls.open)(options.handle, name.as_ptr(), &mut error);
-            calls.outcome("open", error)?;
-            Ok(Self {
-                calls,
-                kind,
-                durability,
-                database: owned(database, calls.close),
-                read,
-                write,
-                _options: options,
-                _cache: cache,
-                _filter: filter,
-            })
-        }
+        // `Owned`), and the database before the rest by the order of the fields.
+        let (options, cache, filter) = unsafe {
+            let options = owned((common.options)(), common.options_destroy);
+            let cache = owned((common.cache)(memory_bytes / 3), common.cache_destroy);
+            let filter = owned((own.bloom)(10), own.filter_policy_destroy);
+            (common.set_create_if_missing)(options.handle, 1);
+            (common.set_compression)(options.handle, 0);
+            (common.set_write_buffer_size)(options.handle, write_buffer_bytes);
+            (own.set_cache)(options.handle, cache.handle);
+            (own.set_filter_policy)(options.handle, filter.handle);
+            (options, cache, filter)
+        };
+        Ok(Self {
+            calls,
+            kind,
+            durability,
+            records: Records::open(common, path, &options, durability)?,
+            _options: options,
+            _cache: cache,
+            _filter: filter,
+        })
     }
 
     /// The library's own account of its levels and compactions.
     fn account(&self) -> String {
         // SAFETY: an open database and a NUL-terminated name; the text is freed by `text`.
-        let text =
-            unsafe { (self.calls.property)(self.database.handle, c"leveldb.stats".as_ptr()) };
-        self.calls.text(text).unwrap_or_default()
+        let text = unsafe {
+            (self.calls.own.property)(self.records.database.handle, c"leveldb.stats".as_ptr())
+        };
+        self.calls.common.text(text).unwrap_or_default()
     }
 }
 
 impl Store for LevelDbStore {
+    evendb_lab::passed_on!(records: put, delete, scan, batch);
+
     fn name(&self) -> String {
+        let own = &self.calls.own;
         // SAFETY: these take nothing and return a number.
-        let (major, minor) =
-            unsafe { ((self.calls.major_version)(), (self.calls.minor_version)()) };
+        let (major, minor) = unsafe { ((own.major_version)(), (own.minor_version)()) };
         let level = match self.durability {
             Durability::Process => String::new(),
             other => format!(", {}", other.name()),
@@ -276,128 +211,8 @@ impl Store for LevelDbStore {
     }
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        let (calls, mut length, mut error) = (self.calls, 0, std::ptr::null_mut());
-        // SAFETY: open database and read options; the key lives through the call.
-        let value = unsafe {
-            (calls.get)(
-                self.database.handle,
-                self.read.handle,
-                key.as_ptr(),
-                key.len(),
-                &mut length,
-                &mut error,
-            )
-        };
-        let value = (!value.is_null()).then_some(Owned {
-            handle: value.cast(),
-            destroy: calls.free,
-        });
-        calls.outcome("get", error)?;
-        let Some(value) = value else { return Ok(false) };
-        // SAFETY: not null, so `length` bytes that are ours until `value` is dropped.
-        check(unsafe { std::slice::from_raw_parts(value.handle.cast(), length) });
-        Ok(true)
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        let mut error = std::ptr::null_mut();
-        // SAFETY: open database and write options; key and value live through the call.
-        unsafe {
-            (self.calls.put)(
-                self.database.handle,
-                self.write.handle,
-                key.as_ptr(),
-                key.len(),
-                value.as_ptr(),
-                value.len(),
-                &mut error,
-            );
-        }
-        self.calls.outcome("put", error)
-    }
-
-    fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        let mut error = std::ptr::null_mut();
-        // SAFETY: as for a put.
-        unsafe {
-            (self.calls.delete)(
-                self.database.handle,
-                self.write.handle,
-                key.as_ptr(),
-                key.len(),
-                &mut error,
-            );
-        }
-        self.calls.outcome("delete", error)
-    }
-
-    fn scan(
-        &self,
-        from: &[u8],
-        limit: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> StoreResult<usize> {
-        let calls = self.calls;
-        let mut lent = 0;
-        // SAFETY: the iterator is this call's alone and is destroyed before the database; key and
-        // value belong to it and stay unchanged until it moves, which is after `each` returned.
-        unsafe {
-            let records = Owned {
-                handle: (calls.iterator)(self.database.handle, self.read.handle),
-                destroy: calls.iterator_destroy,
-            };
-            (calls.iterator_seek)(records.handle, from.as_ptr(), from.len());
-            while lent < limit && (calls.iterator_valid)(records.handle) != 0 {
-                let (mut key_bytes, mut value_bytes) = (0, 0);
-                let key = (calls.iterator_key)(records.handle, &mut key_bytes);
-                let value = (calls.iterator_value)(records.handle, &mut value_bytes);
-                lent += 1;
-                if !each(slice(key, key_bytes), slice(value, value_bytes)) {
-                    break;
-                }
-                // A move costs, so the iterator does not move after the last wanted record.
-                if lent < limit {
-                    (calls.iterator_next)(records.handle);
-                }
-            }
-            let mut error = std::ptr::null_mut();
-            (calls.iterator_error)(records.handle, &mut error);
-            calls.outcome("scan", error)?;
-        }
-        Ok(lent)
-    }
-
-    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        let calls = self.calls;
-        let mut error = std::ptr::null_mut();
-        // SAFETY: the batch is this call's alone and copies what is put into it.
-        unsafe {
-            let batch = Owned {
-                handle: (calls.batch)(),
-                destroy: calls.batch_destroy,
-            };
-            for write in writes {
-                match write {
-                    BatchWrite::Put(key, value) => (calls.batch_put)(
-                        batch.handle,
-                        key.as_ptr(),
-                        key.len(),
-                        value.as_ptr(),
-                        value.len(),
-                    ),
-                    BatchWrite::Delete(key) => {
-                        (calls.batch_delete)(batch.handle, key.as_ptr(), key.len());
-                    }
-                }
-            }
-            (calls.write)(
-                self.database.handle,
-                self.write.handle,
-                batch.handle,
-                &mut error,
-            );
-        }
-        calls.outcome("batch", error)
+        let value = self.records.get(key)?;
+        Ok(value.map(|value| check(value.bytes())).is_some())
     }
 
     fn stats(&self) -> Vec<Figure> {
@@ -410,8 +225,8 @@ impl Store for LevelDbStore {
         let beyond = [0xff; 64];
         // SAFETY: open database; the bounds live through the call.
         unsafe {
-            (self.calls.compact_range)(
-                self.database.handle,
+            (self.calls.own.compact_range)(
+                self.records.database.handle,
                 beyond.as_ptr(),
                 beyond.len(),
                 beyond.as_ptr(),

@@ -35,8 +35,7 @@
 
 #![expect(unsafe_code, reason = "a C interface that is loaded at run time")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, c_char, c_int};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,11 +44,10 @@ use std::time::Duration;
 
 use evendb_lab::opener::Durability;
 use evendb_lab::store::{
-    BLOCKS_HIT, BLOCKS_READ, BLOCKS_READ_BYTES, BatchWrite, Figure, FigureKind, Store, StoreError,
-    StoreResult,
+    BLOCKS_HIT, BLOCKS_READ, BLOCKS_READ_BYTES, Figure, Store, StoreError, StoreResult,
 };
 
-use crate::loaded::{Handle, Owned, Wanted, calls, slice};
+use crate::loaded::{Handle, Loaded, Owned, Records, Wanted, calls};
 
 /// The bytes of a block before compression.
 pub const BLOCK_BYTES: usize = 16 << 10;
@@ -85,70 +83,37 @@ const DUE: [&CStr; 4] = [
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const QUIET_LOOKS: u32 = 3;
 
-calls! {
-    open = b"rocksdb_open\0" (Handle, *const c_char, *mut *mut c_char) -> Handle;
-    close = b"rocksdb_close\0" (Handle);
-    put = b"rocksdb_put\0"
-        (Handle, Handle, *const u8, usize, *const u8, usize, *mut *mut c_char);
-    delete = b"rocksdb_delete\0" (Handle, Handle, *const u8, usize, *mut *mut c_char);
-    write = b"rocksdb_write\0" (Handle, Handle, Handle, *mut *mut c_char);
-    get = b"rocksdb_get\0"
-        (Handle, Handle, *const u8, usize, *mut usize, *mut *mut c_char) -> *mut c_char;
-    property_int = b"rocksdb_property_int\0" (Handle, *const c_char, *mut u64) -> c_int;
-    flush = b"rocksdb_flush\0" (Handle, Handle, *mut *mut c_char);
-    flush_options = b"rocksdb_flushoptions_create\0" () -> Handle;
-    flush_options_destroy = b"rocksdb_flushoptions_destroy\0" (Handle);
-    free = b"rocksdb_free\0" (*mut c_void);
-    iterator = b"rocksdb_create_iterator\0" (Handle, Handle) -> Handle;
-    iterator_destroy = b"rocksdb_iter_destroy\0" (Handle);
-    iterator_valid = b"rocksdb_iter_valid\0" (Handle) -> u8;
-    iterator_seek = b"rocksdb_iter_seek\0" (Handle, *const u8, usize);
-    iterator_next = b"rocksdb_iter_next\0" (Handle);
-    iterator_key = b"rocksdb_iter_key\0" (Handle, *mut usize) -> *const u8;
-    iterator_value = b"rocksdb_iter_value\0" (Handle, *mut usize) -> *const u8;
-    iterator_error = b"rocksdb_iter_get_error\0" (Handle, *mut *mut c_char);
-    batch = b"rocksdb_writebatch_create\0" () -> Handle;
-    batch_destroy = b"rocksdb_writebatch_destroy\0" (Handle);
-    batch_put = b"rocksdb_writebatch_put\0" (Handle, *const u8, usize, *const u8, usize);
-    batch_delete = b"rocksdb_writebatch_delete\0" (Handle, *const u8, usize);
-    options = b"rocksdb_options_create\0" () -> Handle;
-    options_destroy = b"rocksdb_options_destroy\0" (Handle);
-    set_create_if_missing = b"rocksdb_options_set_create_if_missing\0" (Handle, u8);
-    set_compression = b"rocksdb_options_set_compression\0" (Handle, c_int);
-    set_write_buffer_size = b"rocksdb_options_set_write_buffer_size\0" (Handle, usize);
-    set_file_size = b"rocksdb_options_set_target_file_size_base\0" (Handle, u64);
-    set_level_base = b"rocksdb_options_set_max_bytes_for_level_base\0" (Handle, u64);
-    set_direct_reads = b"rocksdb_options_set_use_direct_reads\0" (Handle, u8);
-    set_direct_writes =
-        b"rocksdb_options_set_use_direct_io_for_flush_and_compaction\0" (Handle, u8);
-    set_manual_wal_flush = b"rocksdb_options_set_manual_wal_flush\0" (Handle, u8);
-    set_tables = b"rocksdb_options_set_block_based_table_factory\0" (Handle, Handle);
-    enable_statistics = b"rocksdb_options_enable_statistics\0" (Handle);
-    statistics = b"rocksdb_options_statistics_get_string\0" (Handle) -> *mut c_char;
-    tables = b"rocksdb_block_based_options_create\0" () -> Handle;
-    tables_destroy = b"rocksdb_block_based_options_destroy\0" (Handle);
-    set_block_size = b"rocksdb_block_based_options_set_block_size\0" (Handle, usize);
-    set_block_cache = b"rocksdb_block_based_options_set_block_cache\0" (Handle, Handle);
-    cache = b"rocksdb_cache_create_lru\0" (usize) -> Handle;
-    cache_destroy = b"rocksdb_cache_destroy\0" (Handle);
-    read_options = b"rocksdb_readoptions_create\0" () -> Handle;
-    read_options_destroy = b"rocksdb_readoptions_destroy\0" (Handle);
-    write_options = b"rocksdb_writeoptions_create\0" () -> Handle;
-    write_options_destroy = b"rocksdb_writeoptions_destroy\0" (Handle);
-    set_sync = b"rocksdb_writeoptions_set_sync\0" (Handle, u8);
-    set_perf_level = b"rocksdb_set_perf_level\0" (c_int);
-    perf = b"rocksdb_perfcontext_create\0" () -> Handle;
-    perf_destroy = b"rocksdb_perfcontext_destroy\0" (Handle);
-    perf_reset = b"rocksdb_perfcontext_reset\0" (Handle);
-    perf_metric = b"rocksdb_perfcontext_metric\0" (Handle, c_int) -> u64;
+calls! { Calls:
+    property_int = "property_int" (Handle, *const c_char, *mut u64) -> c_int;
+    flush = "flush" (Handle, Handle, *mut *mut c_char);
+    flush_options = "flushoptions_create" () -> Handle;
+    flush_options_destroy = "flushoptions_destroy" (Handle);
+    set_file_size = "options_set_target_file_size_base" (Handle, u64);
+    set_level_base = "options_set_max_bytes_for_level_base" (Handle, u64);
+    set_direct_reads = "options_set_use_direct_reads" (Handle, u8);
+    set_direct_writes = "options_set_use_direct_io_for_flush_and_compaction" (Handle, u8);
+    set_manual_wal_flush = "options_set_manual_wal_flush" (Handle, u8);
+    set_tables = "options_set_block_based_table_factory" (Handle, Handle);
+    enable_statistics = "options_enable_statistics" (Handle);
+    statistics = "options_statistics_get_string" (Handle) -> *mut c_char;
+    tables = "block_based_options_create" () -> Handle;
+    tables_destroy = "block_based_options_destroy" (Handle);
+    set_block_size = "block_based_options_set_block_size" (Handle, usize);
+    set_block_cache = "block_based_options_set_block_cache" (Handle, Handle);
+    set_perf_level = "set_perf_level" (c_int);
+    perf = "perfcontext_create" () -> Handle;
+    perf_destroy = "perfcontext_destroy" (Handle);
+    perf_reset = "perfcontext_reset" (Handle);
+    perf_metric = "perfcontext_metric" (Handle, c_int) -> u64;
 }
 
 impl Calls {
-    /// The library, loaded by the first caller, and the name of its file.
-    fn loaded() -> Result<&'static (Calls, String), &'static str> {
-        static LOADED: OnceLock<Result<(Calls, String), String>> = OnceLock::new();
+    /// The library, loaded by the first caller.
+    fn loaded() -> Result<&'static Loaded<Calls>, &'static str> {
+        static LOADED: OnceLock<Result<Loaded<Calls>, String>> = OnceLock::new();
         const WANTED: Wanted = Wanted {
             store: "rocksdb-study",
+            prefix: "rocksdb",
             variable: "EVENDB_ROCKSDB_LIB",
             usual_names: &[
                 "librocksdb.so",
@@ -161,28 +126,6 @@ impl Calls {
         let loaded = LOADED.get_or_init(|| WANTED.load(Calls::find));
         loaded.as_ref().map_err(String::as_str)
     }
-
-    /// Takes over the text that a call left in its error pointer.
-    fn outcome(&self, operation: &'static str, error: *mut c_char) -> StoreResult<()> {
-        match self.text(error) {
-            None => Ok(()),
-            Some(text) => Err(StoreError::new(operation, text)),
-        }
-    }
-
-    /// Copies and frees a text of the library.
-    fn text(&self, text: *mut c_char) -> Option<String> {
-        if text.is_null() {
-            return None;
-        }
-        // SAFETY: not null, so a NUL-terminated text that the library allocated and gave to us; it
-        // is copied before it is freed, and nobody else has the pointer.
-        unsafe {
-            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
-            (self.free)(text.cast());
-            Some(copy)
-        }
-    }
 }
 
 /// Why the store cannot be opened on this machine, and what helps. `None` if it can.
@@ -193,16 +136,13 @@ pub fn unavailable() -> Option<String> {
 
 /// A RocksDB database with the study's settings.
 pub struct RocksStudyStore {
-    calls: &'static Calls,
-    library: &'static str,
+    calls: &'static Loaded<Calls>,
     durability: Durability,
     blocks_read: AtomicU64,
     blocks_read_bytes: AtomicU64,
     blocks_hit: AtomicU64,
     // Dropped in this order: the database before the objects with which it was opened.
-    database: Owned,
-    read: Owned,
-    write: Owned,
+    records: Records,
     options: Owned,
     _tables: Owned,
     _cache: Owned,
@@ -221,59 +161,48 @@ impl RocksStudyStore {
     /// The library is not here, or its own error: for example, the file system of the directory has
     /// no direct reads.
     pub fn open(path: &Path, memory_bytes: u64, durability: Durability) -> StoreResult<Self> {
-        let (calls, library) =
-            Calls::loaded().map_err(|why| StoreError::new("open", why.to_owned()))?;
-        let name = CString::new(path.as_os_str().as_bytes());
-        let name = name.map_err(|error| StoreError::new("open", error))?;
+        let calls = Calls::loaded().map_err(|why| StoreError::new("open", why.to_owned()))?;
         let cache_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
         let buffer_bytes = (cache_bytes / 4).max(WRITE_BUFFER_BYTES_MIN);
         let owned = |handle, destroy| Owned { handle, destroy };
+        let (common, own) = (&calls.common, &calls.own);
         // SAFETY: every handle goes to functions of its own kind only, is destroyed once (by its
-        // `Owned`), and the database before the rest by the order of the fields. `name` outlives
-        // the call.
-        unsafe {
-            let options = owned((calls.options)(), calls.options_destroy);
-            let tables = owned((calls.tables)(), calls.tables_destroy);
-            let cache = owned((calls.cache)(cache_bytes), calls.cache_destroy);
-            (calls.set_block_size)(tables.handle, BLOCK_BYTES);
-            (calls.set_block_cache)(tables.handle, cache.handle);
-            (calls.set_create_if_missing)(options.handle, 1);
-            (calls.set_compression)(options.handle, 0);
-            (calls.set_write_buffer_size)(options.handle, buffer_bytes);
-            (calls.set_file_size)(options.handle, buffer_bytes as u64);
-            (calls.set_level_base)(options.handle, 4 * buffer_bytes as u64);
-            (calls.set_direct_reads)(options.handle, 1);
-            (calls.set_direct_writes)(options.handle, 1);
+        // `Owned`), and the database before the rest by the order of the fields.
+        let (options, tables, cache) = unsafe {
+            let options = owned((common.options)(), common.options_destroy);
+            let tables = owned((own.tables)(), own.tables_destroy);
+            let cache = owned((common.cache)(cache_bytes), common.cache_destroy);
+            (own.set_block_size)(tables.handle, BLOCK_BYTES);
+            (own.set_block_cache)(tables.handle, cache.handle);
+            (common.set_create_if_missing)(options.handle, 1);
+            (common.set_compression)(options.handle, 0);
+            (common.set_write_buffer_size)(options.handle, buffer_bytes);
+            (own.set_file_size)(options.handle, buffer_bytes as u64);
+            (own.set_level_base)(options.handle, 4 * buffer_bytes as u64);
+            (own.set_direct_reads)(options.handle, 1);
+            (own.set_direct_writes)(options.handle, 1);
             let relaxed = u8::from(durability == Durability::Relaxed);
-            (calls.set_manual_wal_flush)(options.handle, relaxed);
-            (calls.set_tables)(options.handle, tables.handle);
-            (calls.enable_statistics)(options.handle);
-            let read = owned((calls.read_options)(), calls.read_options_destroy);
-            let write = owned((calls.write_options)(), calls.write_options_destroy);
-            (calls.set_sync)(write.handle, u8::from(durability == Durability::Sync));
-            let mut error = std::ptr::null_mut();
-            let database = (calls.open)(options.handle, name.as_ptr(), &mut error);
-            calls.outcome("open", error)?;
-            Ok(Self {
-                calls,
-                library,
-                durability,
-                blocks_read: AtomicU64::new(0),
-                blocks_read_bytes: AtomicU64::new(0),
-                blocks_hit: AtomicU64::new(0),
-                database: owned(database, calls.close),
-                read,
-                write,
-                options,
-                _tables: tables,
-                _cache: cache,
-            })
-        }
+            (own.set_manual_wal_flush)(options.handle, relaxed);
+            (own.set_tables)(options.handle, tables.handle);
+            (own.enable_statistics)(options.handle);
+            (options, tables, cache)
+        };
+        Ok(Self {
+            calls,
+            durability,
+            blocks_read: AtomicU64::new(0),
+            blocks_read_bytes: AtomicU64::new(0),
+            blocks_hit: AtomicU64::new(0),
+            records: Records::open(common, path, &options, durability)?,
+            options,
+            _tables: tables,
+            _cache: cache,
+        })
     }
 
     /// Does a read, and counts the blocks that it asked for.
     fn counted<T>(&self, read: impl FnOnce() -> T) -> T {
-        let calls = self.calls;
+        let calls = &self.calls.own;
         // SAFETY: these set and read what belongs to this thread; the context is made, used and
         // destroyed in this call.
         let perf = unsafe {
@@ -304,121 +233,31 @@ impl RocksStudyStore {
             let mut value = 0;
             // SAFETY: an open database, a NUL-terminated name, and a number that outlives the call.
             let known = unsafe {
-                (self.calls.property_int)(self.database.handle, name.as_ptr(), &mut value)
+                let database = self.records.database.handle;
+                (self.calls.own.property_int)(database, name.as_ptr(), &mut value)
             };
             if known == 0 { value } else { 0 }
         };
         DUE.iter().map(value).sum()
     }
-
-    fn get_at_once(&self, key: &[u8]) -> StoreResult<Option<(Owned, usize)>> {
-        let (calls, mut length, mut error) = (self.calls, 0, std::ptr::null_mut());
-        // SAFETY: open database and read options; the key lives through the call.
-        let value = unsafe {
-            (calls.get)(
-                self.database.handle,
-                self.read.handle,
-                key.as_ptr(),
-                key.len(),
-                &mut length,
-                &mut error,
-            )
-        };
-        let value = (!value.is_null()).then_some(Owned {
-            handle: value.cast(),
-            destroy: calls.free,
-        });
-        calls.outcome("get", error)?;
-        Ok(value.map(|value| (value, length)))
-    }
-
-    fn scan_at_once(
-        &self,
-        from: &[u8],
-        limit: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> StoreResult<usize> {
-        let calls = self.calls;
-        let mut lent = 0;
-        // SAFETY: the iterator is this call's alone and is destroyed before the database; key and
-        // value belong to it and stay unchanged until it moves, which is after `each` returned.
-        unsafe {
-            let records = Owned {
-                handle: (calls.iterator)(self.database.handle, self.read.handle),
-                destroy: calls.iterator_destroy,
-            };
-            (calls.iterator_seek)(records.handle, from.as_ptr(), from.len());
-            while lent < limit && (calls.iterator_valid)(records.handle) != 0 {
-                let (mut key_bytes, mut value_bytes) = (0, 0);
-                let key = (calls.iterator_key)(records.handle, &mut key_bytes);
-                let value = (calls.iterator_value)(records.handle, &mut value_bytes);
-                lent += 1;
-                if !each(slice(key, key_bytes), slice(value, value_bytes)) {
-                    break;
-                }
-                // A move costs, so the iterator does not move after the last wanted record.
-                if lent < limit {
-                    (calls.iterator_next)(records.handle);
-                }
-            }
-            let mut error = std::ptr::null_mut();
-            (calls.iterator_error)(records.handle, &mut error);
-            calls.outcome("scan", error)?;
-        }
-        Ok(lent)
-    }
 }
 
 impl Store for RocksStudyStore {
+    evendb_lab::passed_on!(records: put, delete, batch);
+
     fn name(&self) -> String {
         let level = match self.durability {
             Durability::Process => String::new(),
             other => format!(", {}", other.name()),
         };
-        let file = Path::new(self.library).file_name();
+        let file = Path::new(&self.calls.file).file_name();
         let file = file.unwrap_or_default().to_string_lossy();
         format!("rocksdb (study, {file}{level})")
     }
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        let Some((value, length)) = self.counted(|| self.get_at_once(key))? else {
-            return Ok(false);
-        };
-        // SAFETY: not null, so `length` bytes that are ours until `value` is dropped.
-        check(unsafe { slice(value.handle.cast(), length) });
-        Ok(true)
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        let mut error = std::ptr::null_mut();
-        // SAFETY: open database and write options; key and value live through the call.
-        unsafe {
-            (self.calls.put)(
-                self.database.handle,
-                self.write.handle,
-                key.as_ptr(),
-                key.len(),
-                value.as_ptr(),
-                value.len(),
-                &mut error,
-            );
-        }
-        self.calls.outcome("put", error)
-    }
-
-    fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        let mut error = std::ptr::null_mut();
-        // SAFETY: as for a put.
-        unsafe {
-            (self.calls.delete)(
-                self.database.handle,
-                self.write.handle,
-                key.as_ptr(),
-                key.len(),
-                &mut error,
-            );
-        }
-        self.calls.outcome("delete", error)
+        let value = self.counted(|| self.records.get(key))?;
+        Ok(value.map(|value| check(value.bytes())).is_some())
     }
 
     fn scan(
@@ -427,72 +266,35 @@ impl Store for RocksStudyStore {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
-        self.counted(|| self.scan_at_once(from, limit, each))
-    }
-
-    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        let calls = self.calls;
-        let mut error = std::ptr::null_mut();
-        // SAFETY: the batch is this call's alone and copies what is put into it.
-        unsafe {
-            let batch = Owned {
-                handle: (calls.batch)(),
-                destroy: calls.batch_destroy,
-            };
-            for write in writes {
-                match write {
-                    BatchWrite::Put(key, value) => (calls.batch_put)(
-                        batch.handle,
-                        key.as_ptr(),
-                        key.len(),
-                        value.as_ptr(),
-                        value.len(),
-                    ),
-                    BatchWrite::Delete(key) => {
-                        (calls.batch_delete)(batch.handle, key.as_ptr(), key.len());
-                    }
-                }
-            }
-            (calls.write)(
-                self.database.handle,
-                self.write.handle,
-                batch.handle,
-                &mut error,
-            );
-        }
-        calls.outcome("batch", error)
+        self.counted(|| self.records.scan(from, limit, each))
     }
 
     fn stats(&self) -> Vec<Figure> {
         // SAFETY: open options with statistics; the text is freed by `text`.
-        let text = unsafe { (self.calls.statistics)(self.options.handle) };
-        let text = self.calls.text(text).unwrap_or_default();
-        let counter = |name, value| Figure {
-            name,
-            value,
-            kind: FigureKind::Counter,
-        };
+        let text = unsafe { (self.calls.own.statistics)(self.options.handle) };
+        let text = self.calls.common.text(text).unwrap_or_default();
         let own = [
             (BLOCKS_READ, &self.blocks_read),
             (BLOCKS_READ_BYTES, &self.blocks_read_bytes),
             (BLOCKS_HIT, &self.blocks_hit),
         ];
-        let own = own.map(|(name, counted)| counter(name, counted.load(Ordering::Relaxed)));
-        let tickers = TICKERS.map(|(name, ticker)| counter(name, ticker_of(&text, ticker)));
+        let own = own.map(|(name, counted)| Figure::counter(name, counted.load(Ordering::Relaxed)));
+        let tickers = TICKERS.map(|(name, ticker)| Figure::counter(name, ticker_of(&text, ticker)));
         own.into_iter().chain(tickers).collect()
     }
 
     fn settle_debt(&self) -> StoreResult<()> {
+        let own = &self.calls.own;
         let mut error = std::ptr::null_mut();
         // SAFETY: open database; the options are this call's. They wait by default.
         unsafe {
             let options = Owned {
-                handle: (self.calls.flush_options)(),
-                destroy: self.calls.flush_options_destroy,
+                handle: (own.flush_options)(),
+                destroy: own.flush_options_destroy,
             };
-            (self.calls.flush)(self.database.handle, options.handle, &mut error);
+            (own.flush)(self.records.database.handle, options.handle, &mut error);
         }
-        self.calls.outcome("settle_debt", error)?;
+        self.calls.common.outcome("settle_debt", error)?;
         let mut quiet = 0;
         while quiet < QUIET_LOOKS {
             quiet = if self.due() == 0 { quiet + 1 } else { 0 };

@@ -17,7 +17,6 @@ use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
 use openraft::{
     AsyncRuntime, LogId, OptionalSend, RaftLogId, RaftLogReader, StorageError, StorageIOError, Vote,
 };
-use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::io;
 use std::marker::PhantomData;
@@ -94,16 +93,16 @@ impl<C: Types> LogStore<C> {
         self.store.log.set("vote", &encode(vote)?).await
     }
 
-    async fn load<T: DeserializeOwned>(&self, name: &str) -> evendb::Result<Option<T>> {
-        let bytes = self.store.log.mark(name).await?;
-        bytes.map(|bytes| decode(&bytes, name)).transpose()
+    async fn stored_vote(&self) -> evendb::Result<Option<Vote<C::NodeId>>> {
+        let bytes = self.store.log.mark("vote").await?;
+        bytes.map(|bytes| decode(&bytes, "vote")).transpose()
     }
 
     async fn stored_committed(&self) -> evendb::Result<Option<LogId<C::NodeId>>> {
-        let bytes = self.store.log.committed().await?;
-        let committed: Option<Option<_>> =
-            bytes.map(|bytes| decode(&bytes, "committed")).transpose()?;
-        Ok(committed.flatten())
+        match self.store.log.committed().await? {
+            Some(bytes) => decode(&bytes, "committed"),
+            None => Ok(None),
+        }
     }
 
     async fn purge_to(&self, log_id: &LogId<C::NodeId>) -> evendb::Result<()> {
@@ -169,7 +168,7 @@ impl<C: Types> RaftLogStorage<C> for LogStore<C> {
 
     /// As one that no quorum has granted yet: see [the module](self).
     async fn read_vote(&mut self) -> Outcome<C, Option<Vote<C::NodeId>>> {
-        let vote = self.load::<Vote<C::NodeId>>("vote").await;
+        let vote = self.stored_vote().await;
         let mut vote = vote.map_err(|error| StorageIOError::read_vote(any(&error)))?;
         if let Some(vote) = &mut vote {
             vote.committed = false;

@@ -211,21 +211,9 @@ impl Store for MemoryStore {
         let found = self.gets.load(Ordering::Relaxed).saturating_sub(absent);
         let user = self.user_bytes.load(Ordering::Relaxed);
         vec![
-            Figure {
-                name: "gets.munk",
-                value: found,
-                kind: FigureKind::Counter,
-            },
-            Figure {
-                name: "gets.absent",
-                value: absent,
-                kind: FigureKind::Counter,
-            },
-            Figure {
-                name: "written.user",
-                value: user,
-                kind: FigureKind::Counter,
-            },
+            Figure::counter("gets.munk", found),
+            Figure::counter("gets.absent", absent),
+            Figure::counter("written.user", user),
             Figure {
                 name: "records",
                 value: self.len() as u64,

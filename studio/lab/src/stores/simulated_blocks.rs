@@ -28,7 +28,7 @@ use super::memory::MemoryStore;
 use crate::opener::{Opener, Purpose, Settings};
 use crate::purposes::CountingStore;
 use crate::store::{BLOCKS_HIT, BLOCKS_READ, BLOCKS_READ_BYTES};
-use crate::store::{Figure, FigureKind, Store, StoreResult};
+use crate::store::{Figure, Store, StoreResult};
 
 /// The bytes of keys and values of a block: the study's example.
 pub const BLOCK_BYTES: u64 = 16 << 10;
@@ -213,15 +213,10 @@ impl Store for SimulatedBlocks {
 
     fn stats(&self) -> Vec<Figure> {
         let read = self.read.load(Ordering::Relaxed);
-        let counter = |name, value| Figure {
-            name,
-            value,
-            kind: FigureKind::Counter,
-        };
         vec![
-            counter(BLOCKS_READ, read),
-            counter(BLOCKS_READ_BYTES, read * BLOCK_BYTES),
-            counter(BLOCKS_HIT, self.hit.load(Ordering::Relaxed)),
+            Figure::counter(BLOCKS_READ, read),
+            Figure::counter(BLOCKS_READ_BYTES, read * BLOCK_BYTES),
+            Figure::counter(BLOCKS_HIT, self.hit.load(Ordering::Relaxed)),
         ]
     }
 

@@ -97,6 +97,18 @@ pub struct Figure {
     pub kind: FigureKind,
 }
 
+impl Figure {
+    /// A counter.
+    #[must_use]
+    pub fn counter(name: &'static str, value: u64) -> Self {
+        Self {
+            name,
+            value,
+            kind: FigureKind::Counter,
+        }
+    }
+}
+
 /// Latencies of the gets that one component of a store answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComponentSteps {

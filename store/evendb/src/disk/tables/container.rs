@@ -517,13 +517,17 @@ mod tests {
         container
     }
 
+    /// Extents of this length, one behind the other.
+    fn allocated(container: &Container, runs: usize, bytes: u64) -> Vec<u64> {
+        let runs = (0..runs).map(|_| container.allocate(bytes).unwrap());
+        runs.collect()
+    }
+
     #[test]
     fn free_room_goes_back_and_is_taken_again() {
         let vfs = SimVfs::new(1);
         let container = container(&vfs);
-        let runs: Vec<u64> = (0..64)
-            .map(|_| container.allocate(64 << 10).unwrap())
-            .collect();
+        let runs = allocated(&container, 64, 64 << 10);
         let full = vfs.used_bytes();
         assert_eq!(container.give_back(0, 100, &|_| true), 0, "nothing is free");
         // All except the last: there is nothing to cut, and everything to punch.
@@ -555,9 +559,7 @@ mod tests {
     fn of_an_idle_database_only_the_reserve_stays() {
         let vfs = SimVfs::new(1);
         let container = container(&vfs);
-        let runs: Vec<u64> = (0..32)
-            .map(|_| container.allocate(64 << 10).unwrap())
-            .collect();
+        let runs = allocated(&container, 32, 64 << 10);
         for &run in &runs[..5] {
             container.free(run, 64 << 10);
         }
@@ -581,9 +583,7 @@ mod tests {
     fn the_end_is_cut_with_what_is_punched_there() {
         let vfs = SimVfs::new(1);
         let container = container(&vfs);
-        let runs: Vec<u64> = (0..64)
-            .map(|_| container.allocate(64 << 10).unwrap())
-            .collect();
+        let runs = allocated(&container, 64, 64 << 10);
         for &run in &runs[1..63] {
             container.free(run, 64 << 10);
         }
@@ -603,9 +603,7 @@ mod tests {
     fn punched_holes_at_the_end_are_cut_without_free_bytes() {
         let vfs = SimVfs::new(1);
         let container = container(&vfs);
-        let runs: Vec<u64> = (0..64)
-            .map(|_| container.allocate(64 << 10).unwrap())
-            .collect();
+        let runs = allocated(&container, 64, 64 << 10);
         for &run in &runs[8..63] {
             container.free(run, 64 << 10);
         }
@@ -629,9 +627,7 @@ mod tests {
     fn what_a_full_disk_refused_is_not_cut_off_elsewhere() {
         let vfs = SimVfs::new(1);
         let container = container(&vfs);
-        let runs: Vec<u64> = (0..64)
-            .map(|_| container.allocate(16 << 10).unwrap())
-            .collect();
+        let runs = allocated(&container, 64, 16 << 10);
         let last = runs[63];
         container.run_writer().write(&[7; 16 << 10], last).unwrap();
         vfs.set_capacity(vfs.used_bytes());
@@ -657,9 +653,7 @@ mod tests {
     fn room_is_lent_in_small_pieces() {
         let vfs = SimVfs::new(1);
         let container = container(&vfs);
-        let runs: Vec<u64> = (0..64)
-            .map(|_| container.allocate(16 << 10).unwrap())
-            .collect();
+        let runs = allocated(&container, 64, 16 << 10);
         for &run in runs.iter().step_by(2) {
             container.free(run, 16 << 10);
         }
@@ -680,9 +674,7 @@ mod tests {
     fn a_full_disk_is_refused_where_blocks_are_missing() {
         let vfs = SimVfs::new(1);
         let container = container(&vfs);
-        let runs: Vec<u64> = (0..64)
-            .map(|_| container.allocate(64 << 10).unwrap())
-            .collect();
+        let runs = allocated(&container, 64, 64 << 10);
         for &run in &runs[..63] {
             container.free(run, 64 << 10);
         }

@@ -4,6 +4,9 @@
 
 pub(crate) mod buffer;
 pub(crate) mod cursor;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod one_chunk;
 mod range_deletions;
 pub(crate) mod refill;
 pub(crate) mod sources;

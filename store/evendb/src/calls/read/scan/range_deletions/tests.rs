@@ -1,32 +1,15 @@
 //! Reads of a mended munk do not ask the range deletions that it was mended of; the range deletions
 //! hide all the same.
 
+use super::super::one_chunk::{self, RECORDS, key};
 use crate::chunk::Chunk;
-use crate::options::Options;
 use crate::rebalance::munks;
 use crate::sync::Arc;
 use crate::{Db, rebalance};
-use evendb_storage::vfs::SimVfs;
-
-const RECORDS: u32 = 400;
-
-fn key(index: u32) -> String {
-    format!("key{index:04}")
-}
 
 /// A database with one chunk that is all in RAM.
 fn open() -> (Db, Arc<Chunk>) {
-    let options = Options::new()
-        .vfs(Arc::new(SimVfs::new(1)))
-        .workers(0)
-        .memory_budget(4 << 20);
-    let db = options.open("/db").unwrap();
-    for index in 0..RECORDS {
-        db.put(key(index), [b'v'; 100]).unwrap();
-    }
-    db.settle_debt().unwrap();
-    let index = db.default_keyspace().state.index.load_full();
-    let chunk = index.find(b"key").clone();
+    let (db, chunk) = one_chunk::open();
     rebalance::spans::load_munk(&db.engine().core, &chunk).unwrap();
     (db, chunk)
 }

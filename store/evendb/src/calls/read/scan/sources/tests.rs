@@ -1,37 +1,20 @@
 //! Scans that go on in tables where they stopped, while spans come into RAM and leave it: a scan
 //! comes to a border of the tables that was not there before, or finds that one is gone.
 
+use super::super::one_chunk::{self, RECORDS, chunk_of, key};
 use crate::chunk::{Chunk, Token};
 use crate::munk::Munk;
-use crate::options::Options;
 use crate::read::cursor::Cursor;
 use crate::read::end::RECORDS_MIN;
 use crate::sync::Arc;
 use crate::{Db, rebalance};
-use evendb_storage::vfs::SimVfs;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 
-const RECORDS: usize = 400;
-
-fn key(index: usize) -> String {
-    format!("key{index:04}")
-}
-
 /// A database with one chunk of several spans, all in its base and none in RAM.
 fn open() -> (Db, Arc<Chunk>) {
-    let options = Options::new()
-        .vfs(Arc::new(SimVfs::new(1)))
-        .workers(0)
-        .memory_budget(4 << 20);
-    let db = options.open("/db").unwrap();
-    for index in 0..RECORDS {
-        db.put(key(index), [b'v'; 100]).unwrap();
-    }
-    db.settle_debt().unwrap();
-    let index = db.default_keyspace().state.index.load_full();
-    let chunk = index.find(b"key").clone();
+    let (db, chunk) = one_chunk::open();
     drop(evict(&db, &chunk));
     (db, chunk)
 }
@@ -54,19 +37,24 @@ fn load_span_of(db: &Db, chunk: &Arc<Chunk>, key: &str) {
     assert!(munk.holds_any() && !munk.is_whole());
 }
 
+/// The next record at one end of a cursor.
+fn step(cursor: &mut Cursor, forward: bool) -> Option<(String, Vec<u8>)> {
+    let next = match forward {
+        true => cursor.next().unwrap(),
+        false => cursor.next_back().unwrap(),
+    };
+    let (key, value) = next?;
+    Some((String::from_utf8(key.to_vec()).unwrap(), value.to_vec()))
+}
+
 /// The next keys of a cursor, at most `most`.
 fn take(cursor: &mut Cursor, forward: bool, most: usize) -> Vec<String> {
     let mut taken = Vec::new();
-    while taken.len() < most {
-        let next = match forward {
-            true => cursor.next().unwrap(),
-            false => cursor.next_back().unwrap(),
-        };
-        let Some((key, value)) = next else {
-            break;
-        };
+    while taken.len() < most
+        && let Some((key, value)) = step(cursor, forward)
+    {
         assert_ne!(value, b"old");
-        taken.push(String::from_utf8(key.to_vec()).unwrap());
+        taken.push(key);
     }
     taken
 }
@@ -158,22 +146,14 @@ fn scans_give_each_record_once_while_spans_come_and_go() {
     let mut model: BTreeMap<String, u8> = (0..RECORDS).map(|index| (key(index), b'v')).collect();
     for _ in 0..200 {
         write_some(&db, &mut model, &mut random);
-        let index = db.default_keyspace().state.index.load_full();
-        let chunk = index.find(b"key").clone();
+        let chunk = chunk_of(&db);
         let _token = chunk.try_token().unwrap();
         change_spans(&db, &chunk, &mut random);
         let forward = random.random();
         let mut cursor = db.cursor::<&str>(..).limit_hint(random.random_range(1..64));
         let mut seen: Vec<(String, u8)> = Vec::new();
-        loop {
-            let next = match forward {
-                true => cursor.next().unwrap(),
-                false => cursor.next_back().unwrap(),
-            };
-            let Some((key, value)) = next else {
-                break;
-            };
-            seen.push((String::from_utf8(key.to_vec()).unwrap(), value[0]));
+        while let Some((key, value)) = step(&mut cursor, forward) {
+            seen.push((key, value[0]));
             if random.random_range(0..16) == 0 {
                 change_spans(&db, &chunk, &mut random);
             }
