@@ -32,7 +32,7 @@ use crate::engine::JobContext;
 use crate::engine::idle::{Idle, IdleState};
 use crate::error::{ErrorKind, Result};
 use crate::picker::{Shrinking, pick_idle};
-use crate::rebalance::{jobs, munks, rewrite};
+use crate::rebalance::{guarded, jobs, munks, rewrite};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -105,6 +105,11 @@ pub(crate) fn idle_round(context: &JobContext<'_>) {
             return;
         }
     }
+    make_plan(context);
+    // The looks that the plan has queued come first: they have the tokens of its chunks.
+    if work.is_busy() {
+        return;
+    }
     if let Some(chunk) = next_idle_chunk(context) {
         work.push_shrink(&chunk);
     }
@@ -130,6 +135,23 @@ fn begin_idle(idle: &Idle, state: &mut IdleState, writes: u64) {
     idle.at_writes.store(writes, Ordering::Relaxed);
 }
 
+/// Makes the plan of this idle time, unless it was made.
+fn make_plan(context: &JobContext<'_>) {
+    let &JobContext { core, idle, .. } = context;
+    if core.clock.snapshot_count() > 0 || !idle.is_idle(&core.metrics) {
+        return;
+    }
+    let account_bytes = {
+        let mut state = idle.state.lock();
+        if std::mem::replace(&mut state.planned, true) {
+            return;
+        }
+        state.account_bytes
+    };
+    let plan = plan_shrinking(context, account_bytes);
+    idle.state.lock().plan = plan;
+}
+
 /// Takes the next chunk of the plan, and pays for it from the account. Makes the plan first if
 /// there is none.
 fn next_idle_chunk(context: &JobContext<'_>) -> Option<Arc<Chunk>> {
@@ -137,15 +159,8 @@ fn next_idle_chunk(context: &JobContext<'_>) -> Option<Arc<Chunk>> {
     if core.clock.snapshot_count() > 0 || !idle.is_idle(&core.metrics) {
         return None;
     }
-    let unplanned = {
-        let mut state = idle.state.lock();
-        (!std::mem::replace(&mut state.planned, true)).then_some(state.account_bytes)
-    };
-    let plan = unplanned.map(|account_bytes| plan_shrinking(context, account_bytes));
+    make_plan(context);
     let mut state = idle.state.lock();
-    if let Some(plan) = plan {
-        state.plan = plan;
-    }
     loop {
         let (chunk, bytes) = state.plan.pop()?;
         if let Some(chunk) = chunk.upgrade() {
@@ -183,13 +198,20 @@ fn plan_shrinking(context: &JobContext<'_>, account_bytes: u64) -> Vec<(Weak<Chu
 /// The bytes that a rewrite of the chunk would leave and remove; and the bytes that range deletions
 /// hide among the removed ones.
 fn shrinking(context: &JobContext<'_>, chunk: &Chunk) -> (Shrinking, u64) {
-    let stats = jobs::own_figures(context, chunk, &chunk.view.load_full());
-    let live_bytes = expected_live_bytes(&stats);
-    // The garbage of guards is bounded by the picker of their jobs.
-    let is_left = chunk.damaged.load(Ordering::Relaxed) || stats.is_guarded;
-    let garbage_bytes = match is_left {
+    let view = chunk.view.load_full();
+    let stats = jobs::own_figures(context, chunk, &view);
+    let (live_bytes, garbage_bytes) = if stats.is_guarded {
+        // Other garbage of guards is bounded by the picker of their jobs.
+        let bytes = guarded::bytes_to_sweep(context.core, chunk, &view);
+        let hidden_bytes = stats.hidden_bytes.min(bytes);
+        (bytes - hidden_bytes, hidden_bytes)
+    } else {
+        let live_bytes = expected_live_bytes(&stats);
+        (live_bytes, stats.data_bytes.saturating_sub(live_bytes))
+    };
+    let garbage_bytes = match chunk.damaged.load(Ordering::Relaxed) {
         true => 0,
-        false => stats.data_bytes.saturating_sub(live_bytes),
+        false => garbage_bytes,
     };
     let shrinking = Shrinking {
         live_bytes,
@@ -212,6 +234,10 @@ pub(crate) fn shrink(context: &JobContext<'_>, chunk: &Arc<Chunk>) -> Result<boo
     }
     if chunk.latch.lock().retired || shrinking(context, chunk).0.garbage_bytes == 0 {
         return Ok(false);
+    }
+    let view = chunk.view.load_full();
+    if view.funk.is_guarded() {
+        return guarded::sweep_hidden(context, &keyspace, chunk, &view);
     }
     munks::absorb(core, chunk);
     let new_chunks = rewrite::rewrite(context, &keyspace, std::slice::from_ref(chunk))?;

@@ -111,7 +111,7 @@ pub(crate) fn compact(
     let is_hidden = |own: &Fragment| {
         spent
             .as_ref()
-            .is_some_and(|spent| spent.may_hide_some_of(own))
+            .is_some_and(|spent| spent.may_hide_some_of(&own.table))
     };
     let is_due = |guard: &Guard| {
         let is_asked = guard.fragments.iter().any(meets);
@@ -211,13 +211,8 @@ pub(crate) fn maintain(
     let mut worked = covered_tables::drop_covered(context, keyspace, chunk)?;
     worked |= expired_tables::drop_expired(context, keyspace, chunk)?;
     let view = chunk.view.load_full();
-    let failure = Failure::new(None);
-    if hides_much(core, &view) && apply_covers(context, keyspace, chunk, &view, &failure)? {
-        covered_tables::drop_covered_since(context, keyspace, chunk, Some(&view))?;
-        return failure.take().map_or(Ok(true), Err);
-    }
-    if let Some(error) = failure.take() {
-        return Err(error);
+    if hides_much(core, &view) && sweep_hidden(context, keyspace, chunk, &view)? {
+        return Ok(true);
     }
     let next = |funk: &Funk, tree: &Tree| {
         let due = next_plan(core, keyspace.id, funk);
@@ -373,10 +368,40 @@ impl SpentCovers {
     }
 
     /// Whether they may hide records of a table.
-    fn may_hide_some_of(&self, own: &Fragment) -> bool {
-        own.meta().overlaps(&self.low, self.high.as_deref())
-            && covered_tables::cleared_to(&own.table) < self.newest
+    fn may_hide_some_of(&self, table: &TableHandle) -> bool {
+        table.part.meta.overlaps(&self.low, self.high.as_deref())
+            && covered_tables::cleared_to(table) < self.newest
     }
+}
+
+/// The bytes of the tables that [`sweep_hidden`] would write again, or zero if it would do nothing.
+pub(crate) fn bytes_to_sweep(core: &Core, chunk: &Chunk, view: &View) -> u64 {
+    let swept_to = chunk.swept_to.load(Ordering::Relaxed);
+    let spent = SpentCovers::of(core, view).filter(|spent| spent.newest > swept_to);
+    let tree = view.funk.tree.as_ref();
+    let (Some(spent), Some(tree)) = (spent, tree) else {
+        return 0;
+    };
+    let level0 = view.funk.runs.iter().map(|run| &run.table);
+    let tables = tree.fragments().map(|(_, own)| &own.table).chain(level0);
+    let met = tables.filter(|table| spent.may_hide_some_of(table) && !table.is_damaged());
+    met.map(|table| table.part.meta.data_bytes).sum()
+}
+
+/// Brings the ranges of spent range deletions to the last level, without what they hide, and drops
+/// those that hide nothing any more. Returns whether anything was done. The caller has the token.
+pub(crate) fn sweep_hidden(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    view: &View,
+) -> Result<bool> {
+    let failure = Failure::new(None);
+    let worked = apply_covers(context, keyspace, chunk, view, &failure)?;
+    if worked {
+        covered_tables::drop_covered_since(context, keyspace, chunk, Some(view))?;
+    }
+    failure.take().map_or(Ok(worked), Err)
 }
 
 /// Rewrites what spent range deletions may hide records of: all of their ranges goes to the last
@@ -400,7 +425,7 @@ fn apply_covers(
     let swept = sweep(context, keyspace, chunk, range, failure)?;
     let is_due = |guard: &Guard| {
         let mut fragments = guard.fragments.iter();
-        Ok(fragments.any(|own| spent.may_hide_some_of(own)))
+        Ok(fragments.any(|own| spent.may_hide_some_of(&own.table)))
     };
     let rewritten = rewrite_guards(context, keyspace, chunk, &is_due, failure)?;
     // Relaxed: only the holder of the token reads it.

@@ -292,6 +292,24 @@ fn what_hides_much_is_swept_in_every_life() {
     }
 }
 
+/// What range deletions hide of a table goes in an idle database, also if it is little.
+#[test]
+fn what_hides_little_is_swept_when_idle() {
+    let vfs = SimVfs::new(1);
+    let db = options(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    put(keyspace, 0..4_000, "v");
+    db.flush().expect("flushes");
+    db.compact().expect("compacts");
+    keyspace.delete_range("2".."5").expect("deletes");
+    db.settle_debt().expect("pays its debt");
+    assert!(view(keyspace).covers.is_some() && records(&view(keyspace)).0 > 3_250);
+    assert!(db.idle_pass().expect("an idle time") > 0);
+    assert!(view(keyspace).covers.is_none());
+    assert_eq!(records(&view(keyspace)).0, 3_250);
+    assert_eq!(db.idle_pass().expect("another"), 0, "nothing is left");
+}
+
 /// Many single range deletions do not pile up.
 #[test]
 fn many_range_deletions_are_swept() {
