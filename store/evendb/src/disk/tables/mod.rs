@@ -239,6 +239,20 @@ impl TableHandle {
         Ok(table)
     }
 
+    /// About which share of the table's bytes, from 0 to 1, belongs to the keys from `low` to below
+    /// `high`. Only a table that the range cuts is opened for it, which reads its block index.
+    pub(crate) fn share_between(self: &Arc<Self>, low: &[u8], high: Option<&[u8]>) -> Result<f64> {
+        let meta = &self.part.meta;
+        if !meta.overlaps(low, high) {
+            return Ok(0.0);
+        }
+        let ends_before = high.is_none_or(|high| *meta.max_key < *high);
+        match *low <= *meta.min_key && ends_before {
+            true => Ok(1.0),
+            false => Ok(self.open()?.share_between(low, high)),
+        }
+    }
+
     /// Tells the system that all of the table will be read soon, whether it is open or not. A hint.
     pub(crate) fn will_need(&self) {
         match self.opened.get() {

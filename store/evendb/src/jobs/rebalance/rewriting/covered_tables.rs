@@ -23,7 +23,6 @@ use crate::chunk::covers::{Covers, Stretch};
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::error::Result;
-use crate::key_heads::Head;
 use crate::manifest::edit::{Place, Role};
 use crate::rebalance::layout::{self, Spent};
 use crate::rebalance::munks;
@@ -174,7 +173,7 @@ pub(crate) fn drop_covered_since(
 /// The bytes and range deletions that a rewrite would remove because of range deletions.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hidden {
-    /// An estimate of the hidden bytes of keys and values, if keys are spread evenly.
+    /// An estimate of the hidden bytes of keys and values, by block indexes.
     pub(crate) bytes: u64,
     /// Pieces of spent range deletions.
     pub(crate) pieces: u32,
@@ -218,7 +217,9 @@ fn hidden_by(view: &View, covers: &Covers, limit: Version) -> Hidden {
                 continue;
             }
             let meta = &table.part.meta;
-            let share = share_within(meta, stretch.low, stretch.high);
+            // A table that cannot be opened is none to sweep.
+            let share = table.share_between(stretch.low, stretch.high);
+            let share = share.unwrap_or(0.0);
             // If a run is newer in part, nearly all of it is newer.
             let share = if newest > meta.max_version {
                 share
@@ -229,54 +230,4 @@ fn hidden_by(view: &View, covers: &Covers, limit: Version) -> Hidden {
         }
     }
     hidden
-}
-
-/// About the share of the table's keys from `low` to below `high`.
-fn share_within(meta: &TableMeta, low: &[u8], high: Option<&[u8]>) -> f64 {
-    let ends = (&*meta.min_key, &*meta.max_key);
-    if *ends.1 < *low || high.is_some_and(|high| *high <= *ends.0) {
-        return 0.0;
-    }
-    let shared = ends.0.iter().zip(ends.1).take_while(|(a, b)| a == b);
-    let shared = shared.count();
-    // Both limits are cut to the table's keys, so they begin with the prefix that these share.
-    let number = |key: &[u8]| u64::of(&key[shared.min(key.len())..]) as f64;
-    let all = number(ends.1) - number(ends.0);
-    let to = high.map_or(ends.1, |high| high.min(ends.1));
-    let part = number(to) - number(low.max(ends.0));
-    if all > 0.0 {
-        (part / all).clamp(0.0, 1.0)
-    } else {
-        1.0
-    }
-}
-
-#[cfg(test)]
-#[cfg(not(any(evendb_loom, evendb_shuttle)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_share_of_a_table_goes_by_the_distance_of_keys() {
-        let meta = TableMeta {
-            len: 1,
-            entries: 1,
-            deletes: 0,
-            data_bytes: 1,
-            min_key: b"user/0000".to_vec(),
-            max_key: b"user/9999".to_vec(),
-            max_version: Version(1),
-            checksum: 0,
-            ..TableMeta::default()
-        };
-        let share = |low: &str, high: Option<&str>| {
-            share_within(&meta, low.as_bytes(), high.map(str::as_bytes))
-        };
-        let near = |share: f64, expected: f64| assert!((share - expected).abs() < 0.05, "{share}");
-        near(share("", None), 1.0);
-        near(share("user/5", None), 0.5);
-        near(share("user/25", Some("user/3")), 0.05);
-        near(share("a", Some("b")), 0.0);
-        near(share("v", None), 0.0);
-    }
 }

@@ -292,6 +292,29 @@ fn what_hides_much_is_swept_in_every_life() {
     }
 }
 
+/// What a deleted prefix hides of a table counts by the table's blocks, and not by the distance of
+/// its first key to its last one: between `a/` and `b/` lie few keys of all that could lie there.
+#[test]
+fn a_deleted_prefix_of_half_a_table_is_swept() {
+    let vfs = SimVfs::new(1);
+    let db = with_large_guards(&vfs).open("/db").expect("opens");
+    let keyspace = db.default_keyspace();
+    for prefix in ["a", "b"] {
+        for number in 0..100 {
+            keyspace
+                .put(format!("{prefix}/{number:06}"), "value".repeat(20))
+                .expect("puts");
+        }
+    }
+    db.flush().expect("flushes");
+    db.compact().expect("compacts");
+    assert_eq!(view(keyspace).funk.tables().count(), 1);
+    keyspace.delete_prefix("a/").expect("deletes");
+    db.settle_debt().expect("pays its debt");
+    assert_eq!(records(&view(keyspace)).0, 100);
+    assert!(view(keyspace).covers.is_none());
+}
+
 /// What range deletions hide of a table goes in an idle database, also if it is little.
 #[test]
 fn what_hides_little_is_swept_when_idle() {
@@ -422,8 +445,8 @@ fn a_snapshot_between_range_deletions_of_one_checkpoint_makes_no_endless_work() 
     let keyspace = db.default_keyspace();
     put(keyspace, 0..1_000, "v");
     db.compact().expect("compacts");
-    // By the distance of keys, which the estimate goes by, it hides most of the table.
-    keyspace.delete_range("9".."b").expect("deletes");
+    // It hides more than a quarter of the table.
+    keyspace.delete_range("4".."b").expect("deletes");
     let snapshot = db.snapshot().expect("a snapshot");
     keyspace.delete_range("x".."z").expect("deletes");
     db.flush().expect("flushes");
@@ -438,7 +461,7 @@ fn a_snapshot_between_range_deletions_of_one_checkpoint_makes_no_endless_work() 
         jobs
     };
     assert!(jobs < 10, "the jobs do not end");
-    let stays = |number: &u32| !("9".."b").contains(&&*key(*number));
+    let stays = |number: &u32| !("4".."b").contains(&&*key(*number));
     let expected = (0..1_000).filter(stays).count();
     assert_eq!(shown(keyspace), expected);
     drop(snapshot);
@@ -589,7 +612,7 @@ fn range_deletions_leave_beside_checkpoints() {
     let keyspace = db.default_keyspace();
     put(keyspace, 0..4_000, "v");
     db.compact().expect("compacts");
-    keyspace.delete_range("9".."b").expect("deletes");
+    keyspace.delete_range("4".."b").expect("deletes");
     db.flush().expect("flushes");
     let checkpoint = |asked, keyspace: &Keyspace, engine: &Engine| {
         if asked == 0 {
@@ -605,6 +628,6 @@ fn range_deletions_leave_beside_checkpoints() {
         assert!(worked && view(keyspace).covers.is_none(), "it stays");
     });
     assert_eq!(view(keyspace).funk.sorted_runs(), 1);
-    let stays = |number: &u32| *number >= 4_000 || !("9".."b").contains(&&*key(*number));
+    let stays = |number: &u32| *number >= 4_000 || !("4".."b").contains(&&*key(*number));
     assert_eq!(shown(keyspace), (0..4_100).filter(stays).count());
 }
