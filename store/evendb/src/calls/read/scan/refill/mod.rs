@@ -203,7 +203,7 @@ struct FunkFill<'a> {
 impl FunkFill<'_> {
     /// Fills the buffer of `end`.
     fn run(&self, end: &mut End) -> Result<Filled> {
-        let serves = |scan: &FunkScan| scan.serves(&self.view.funk, self.span);
+        let serves = |scan: &FunkScan| scan.serves(&self.view.funk);
         let left = end.scan.take().filter(serves);
         let filled = match left {
             _ if self.least > Version::ZERO => self.leave_tables_out(end),

@@ -4,14 +4,15 @@
 //! ```text
 //!   a seek up to `to`    from |------------------------| to
 //!     base                [====================================]   sought; goes on behind `to`
-//!     run 2                       [=======]                        sought
-//!     run 1                                               [====]   left out: it lies behind `to`
-//!                                                         ^ behind
+//!     run 2                       [=======]                        sought, in a chunk
+//!     run 1                                               [====]   waits: it lies behind `to`
+//!                                                         ^ ahead
 //! ```
-//! Invariant: a scan has all tables of its funk that have keys between its position and `behind`. A
-//! later fill may want keys further than the seek did: its end was a border of a span that was in
-//! RAM, and is not there any more. Then the scan does not serve it ([`FunkScan::serves`]), and the
-//! fill seeks anew.
+//! Invariant: a scan has sought all tables of its funk that have keys between its position and the
+//! nearest key of the run that is ahead; no other run that it has not sought begins before that
+//! key. So a run is sought when the scan comes to its first key, even if an earlier fill of the
+//! scan wanted less. A seek in guards also has those runs wait that begin behind `from`: a
+//! checkpoint cuts its run to many tables, and a scan of some keys comes to one of them.
 //!
 //! Thread safety: reads from the disk, so no pin is held. It keeps the funk alive.
 
@@ -23,7 +24,7 @@ use crate::read::tables::{
 };
 use crate::tables::TableHandle;
 use evendb_storage::Version;
-use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table};
+use evendb_storage::table::{PAGE_BYTES, ReadAhead, Table, TableMeta};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -32,16 +33,19 @@ use std::sync::Arc;
 /// view.
 pub(crate) struct FunkScan {
     funk: Arc<Funk>,
-    /// Newest first.
-    runs: Vec<TableKeys>,
+    /// The runs that were sought, newest first, each with its place in the funk.
+    runs: Vec<(usize, TableKeys)>,
+    /// The run that the scan comes to next, by its place in the funk.
+    ahead: Option<usize>,
+    /// Runs whose records are all older are left out.
+    least: Version,
+    spread: Spread,
     /// Newest first.
     chains: SmallVec<[ChainKeys; 1]>,
     /// Approximate bytes of the blocks that it holds.
     block_bytes: usize,
     /// The number of runs in which the seek read a block, and of single records read in keyed runs.
     run_reads: usize,
-    /// The nearest key of the runs that lie behind what the seek wanted; they were left out.
-    behind: Option<Box<[u8]>>,
 }
 
 /// Pages that are read at once when a scan moves on; the number doubles each time, up to the
@@ -121,12 +125,29 @@ fn first_of<'c>(
     (!ahead).then_some(table)
 }
 
-/// The nearest key of the runs that lie behind a span.
-fn nearest_behind(funk: &Funk, span: &FillSpan<'_>) -> Option<Box<[u8]>> {
-    let runs = funk.runs.iter().map(|run| &run.table.part.meta);
-    let nearest = runs.map(|meta| span.nearest_of(meta));
-    let behind = nearest.filter(|key| !span.wants(key));
-    behind.min_by(|a, b| span.before(a, b)).map(Box::from)
+/// Whether a scan that begins with the span has a run wait until it comes to its first key.
+fn waits(funk: &Funk, span: &FillSpan<'_>, meta: &TableMeta) -> bool {
+    let nearest = span.nearest_of(meta);
+    match funk.is_guarded() {
+        true => span
+            .from
+            .is_none_or(|from| span.before(from, nearest).is_lt()),
+        false => !span.wants(nearest),
+    }
+}
+
+/// Among the runs that are newer than `least` and that `is_left` takes, the one whose first key in
+/// the direction of the span is the nearest.
+fn nearest_run(
+    funk: &Funk,
+    span: &FillSpan<'_>,
+    least: Version,
+    is_left: impl Fn(&TableMeta) -> bool,
+) -> Option<usize> {
+    let meta = |run: &usize| &*funk.runs[*run].table.part.meta;
+    let runs = (0..funk.runs.len()).filter(|run| meta(run).max_version >= least);
+    let left = runs.filter(|run| is_left(meta(run)));
+    left.min_by(|a, b| span.before(span.nearest_of(meta(a)), span.nearest_of(meta(b))))
 }
 
 impl FunkScan {
@@ -144,12 +165,18 @@ impl FunkScan {
         least: Version,
     ) -> Result<FunkScan> {
         let spread = Spread::of(funk, span);
-        let runs = funk.runs.iter().rev().map(|run| &run.table);
-        let tables: SmallVec<[_; 8]> = runs
-            .filter(|table| span.begins_in(&table.part.meta))
-            .filter(|table| table.part.meta.max_version >= least)
-            .map(|table| (table, spread.reads(table.part.meta.data_bytes)))
+        let runs = funk.runs.iter().enumerate().rev();
+        let begun: SmallVec<[_; 8]> = runs
+            .filter(|(_, run)| !span.has_passed(&run.table.part.meta))
+            .filter(|(_, run)| !waits(funk, span, &run.table.part.meta))
+            .filter(|(_, run)| run.table.part.meta.max_version >= least)
             .collect();
+        let ahead = nearest_run(funk, span, least, |meta| {
+            !span.has_passed(meta) && waits(funk, span, meta)
+        });
+        let tables = begun.iter().map(|(_, run)| &run.table);
+        let tables = tables.map(|table| (table, spread.reads(table.part.meta.data_bytes)));
+        let tables: SmallVec<[_; 8]> = tables.collect();
         let chains: SmallVec<[_; 1]> = funk
             .chains()
             .zip(&funk.sums.of_chains)
@@ -173,10 +200,10 @@ impl FunkScan {
         let seeks = chains.iter().map(|(_, reads)| reads.seek).sum::<usize>();
         let mut block_bytes = (seeks + spread.pages_max) * PAGE_BYTES;
         let mut runs = Vec::with_capacity(tables.len());
-        for (table, reads) in tables {
+        for ((run, _), (table, reads)) in begun.iter().zip(&tables) {
             block_bytes += reads.seek * PAGE_BYTES;
-            let keys = TableKeys::seek(table.open()?, from, to, direction, at, reads);
-            runs.push(keys?);
+            let keys = TableKeys::seek(table.open()?, from, to, direction, at, *reads);
+            runs.push((*run, keys?));
         }
         let mut below = SmallVec::new();
         for (chain, (_, reads)) in chains.iter().enumerate() {
@@ -198,11 +225,65 @@ impl FunkScan {
         }
         Ok(FunkScan {
             funk: funk.clone(),
-            run_reads: runs.iter().filter(|run| run.has_read()).count(),
+            run_reads: runs.iter().filter(|(_, run)| run.has_read()).count(),
             runs,
+            ahead,
+            least,
+            spread,
             chains: below,
             block_bytes,
-            behind: nearest_behind(funk, span),
+        })
+    }
+
+    /// Seeks the runs that begin with the first key of the run that is ahead.
+    fn begin_ahead(&mut self, span: &FillSpan<'_>) -> Result<()> {
+        let Some(ahead) = self.ahead else {
+            return Ok(());
+        };
+        let funk = self.funk.clone();
+        let first_key = span.nearest_of(&funk.runs[ahead].table.part.meta);
+        for (run, log) in funk.runs.iter().enumerate() {
+            let meta = &log.table.part.meta;
+            if meta.max_version < self.least || *span.nearest_of(meta) != *first_key {
+                continue;
+            }
+            let reads = self.spread.reads(meta.data_bytes);
+            let FillSpan {
+                direction, to, at, ..
+            } = *span;
+            let keys = TableKeys::seek(log.table.open()?, None, to, direction, at, reads)?;
+            self.run_reads += usize::from(keys.has_read());
+            self.block_bytes += reads.seek * PAGE_BYTES;
+            let newer = self.runs.partition_point(|(own, _)| *own > run);
+            self.runs.insert(newer, (run, keys));
+        }
+        self.ahead = nearest_run(&funk, span, self.least, |meta| {
+            span.before(first_key, span.nearest_of(meta)).is_lt()
+        });
+        Ok(())
+    }
+
+    /// Copies the next key of all sources that were sought into `out`, and returns whether there is
+    /// one.
+    fn next_sought(&self, span: &FillSpan<'_>, out: &mut Vec<u8>) -> bool {
+        let mut least = None;
+        let of_runs = self.runs.iter().filter_map(|(_, run)| run.key());
+        for key in of_runs.chain(self.chains.iter().filter_map(ChainKeys::key)) {
+            if least.is_none_or(|least| span.before(key, least).is_lt()) {
+                least = Some(key);
+            }
+        }
+        out.clear();
+        out.extend_from_slice(least.unwrap_or_default());
+        least.is_some()
+    }
+
+    /// Whether the run that is ahead has a wanted key that is not behind `least`.
+    fn comes_to_ahead(&self, span: &FillSpan<'_>, least: Option<&[u8]>) -> bool {
+        self.ahead.is_some_and(|ahead| {
+            let first_key = span.nearest_of(&self.funk.runs[ahead].table.part.meta);
+            let is_near = least.is_none_or(|least| span.before(first_key, least).is_le());
+            is_near && span.wants(first_key)
         })
     }
 
@@ -218,44 +299,34 @@ impl FunkScan {
         size_of::<FunkScan>() + sources * size_of::<TableKeys>() + self.block_bytes
     }
 
-    /// Whether a fill of this span, which begins where the scan is, can go on with it: it is a scan
-    /// of this very funk, and has all tables that the span needs.
-    pub(crate) fn serves(&self, funk: &Arc<Funk>, span: &FillSpan<'_>) -> bool {
-        let wanted = |behind: &[u8]| span.wants(behind);
-        Arc::ptr_eq(&self.funk, funk) && !self.behind.as_deref().is_some_and(wanted)
+    /// Whether a fill that begins where the scan is can go on with it: it is a scan of this very
+    /// funk.
+    pub(crate) fn serves(&self, funk: &Arc<Funk>) -> bool {
+        Arc::ptr_eq(&self.funk, funk)
     }
 
     /// Copies the next key of all sources into `out`, and returns whether there is one. Sources
     /// whose key was left move on first, which may read.
     pub(super) fn next_key(&mut self, span: &FillSpan<'_>, out: &mut Vec<u8>) -> Result<bool> {
-        for run in &mut self.runs {
+        for (_, run) in &mut self.runs {
             run.settle()?;
         }
         for chain in &mut self.chains {
             chain.settle()?;
         }
-        let mut least = None;
-        let of_runs = self.runs.iter().filter_map(TableKeys::key);
-        for key in of_runs.chain(self.chains.iter().filter_map(ChainKeys::key)) {
-            if least.is_none_or(|least| span.before(key, least).is_lt()) {
-                least = Some(key);
-            }
+        let mut is_one = self.next_sought(span, out);
+        while self.comes_to_ahead(span, is_one.then_some(out)) {
+            self.begin_ahead(span)?;
+            is_one = self.next_sought(span, out);
         }
-        out.clear();
-        Ok(match least.filter(|key| span.wants(key)) {
-            Some(key) => {
-                out.extend_from_slice(key);
-                true
-            }
-            None => false,
-        })
+        Ok(is_one && span.wants(out))
     }
 
     /// The visible record of `key`; all sources then leave the key behind. If it is not `wanted`,
     /// nothing is read for it.
     pub(super) fn take(&mut self, key: &[u8], wanted: bool) -> Result<Option<TableHit>> {
         let mut newest = None;
-        for run in &mut self.runs {
+        for (_, run) in &mut self.runs {
             if run.key().is_some_and(|own| *own == *key) {
                 if wanted && newest.is_none() {
                     self.run_reads += usize::from(!run.has_read());

@@ -61,13 +61,12 @@ impl FillSpan<'_> {
         }
     }
 
-    /// Whether a table has keys at or behind the span's start, and wanted keys.
-    fn begins_in(&self, meta: &TableMeta) -> bool {
-        let is_passed = self.from.is_some_and(|from| match self.direction {
+    /// Whether all keys of a table lie before the span's start.
+    fn has_passed(&self, meta: &TableMeta) -> bool {
+        self.from.is_some_and(|from| match self.direction {
             Direction::Forward => *meta.max_key < *from,
             Direction::Backward => *meta.min_key >= *from,
-        });
-        !is_passed && self.wants(self.nearest_of(meta))
+        })
     }
 
     /// The key of a table to which a scan in this direction comes first.

@@ -4,13 +4,16 @@
 use super::super::one_chunk::{self, RECORDS, chunk_of, key};
 use crate::chunk::{Chunk, Token};
 use crate::munk::Munk;
+use crate::options::{GuardOptions, Layout, Options};
 use crate::read::cursor::Cursor;
 use crate::read::end::RECORDS_MIN;
 use crate::sync::Arc;
 use crate::{Db, rebalance};
+use evendb_storage::vfs::SimVfs;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// A database with one chunk of several spans, all in its base and none in RAM.
 fn open() -> (Db, Arc<Chunk>) {
@@ -162,6 +165,68 @@ fn scans_give_each_record_once_while_spans_come_and_go() {
             seen.reverse();
         }
         let expected: Vec<(String, u8)> = model.clone().into_iter().collect();
+        assert_eq!(seen, expected);
+    }
+}
+
+/// A keyspace of guards whose checkpoints are cut to many small tables.
+fn open_guards() -> Db {
+    let small = |guards: GuardOptions| guards.last_guard_bytes(4 << 10).table_bytes_max(2 << 10);
+    let options = Options::new()
+        .vfs(Arc::new(SimVfs::new(1)))
+        .workers(0)
+        .memory_budget(4 << 20)
+        .layout(Layout::Guards)
+        .advanced(|advanced| advanced.guards(small));
+    let db = options.open("/db").unwrap();
+    for index in 0..RECORDS {
+        db.put(key(index), [b'v'; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db
+}
+
+#[test]
+fn a_scan_of_guards_reads_the_tables_that_it_comes_to() {
+    let db = open_guards();
+    let runs = chunk_of(&db).view.load_full().funk.runs.len();
+    assert!(runs > 10, "{runs} tables");
+    for forward in [true, false] {
+        let middle = key(RECORDS / 2);
+        let range = match forward {
+            true => (Bound::Included(middle.as_str()), Bound::Unbounded),
+            false => (Bound::Unbounded, Bound::Included(middle.as_str())),
+        };
+        let mut cursor = db.cursor::<&str>(range).limit_hint(RECORDS_MIN as u64);
+        assert_eq!(take(&mut cursor, forward, 1), [middle.clone()]);
+        let end = if forward { &cursor.front } else { &cursor.back };
+        // The records that a fill takes lie in two or three tables.
+        let reads = end.scan.as_ref().unwrap().run_reads();
+        assert!(reads <= 3, "{reads} tables");
+        take(&mut cursor, forward, usize::MAX);
+    }
+}
+
+#[test]
+fn scans_of_guards_give_each_record_once() {
+    let mut random = StdRng::seed_from_u64(1);
+    let db = open_guards();
+    let mut model: BTreeMap<String, u8> = (0..RECORDS).map(|index| (key(index), b'v')).collect();
+    for _ in 0..300 {
+        write_some(&db, &mut model, &mut random);
+        let forward = random.random();
+        let first = key(random.random_range(0..RECORDS));
+        let limit = random.random_range(1..64);
+        let mut cursor = db.cursor(first.as_str()..).limit_hint(limit);
+        let mut seen = Vec::new();
+        while let Some((key, value)) = step(&mut cursor, forward) {
+            seen.push((key, value[0]));
+        }
+        if !forward {
+            seen.reverse();
+        }
+        let expected = model.range(first..);
+        let expected: Vec<_> = expected.map(|(key, value)| (key.clone(), *value)).collect();
         assert_eq!(seen, expected);
     }
 }
