@@ -35,12 +35,9 @@ pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
-        Box::new(GuardsOpener::DEFAULT),
-        Box::new(GuardsOpener::ONE),
-        Box::new(GuardsOpener::FOUR),
-        Box::new(GuardsOpener::EIGHT),
         Box::new(SimulatedBlocksOpener),
     ];
+    openers.extend(GuardsOpener::all());
     openers.extend(undone::openers());
     experiment.run(&openers).map_err(|error| {
         let error: &(dyn std::error::Error + 'static) = &*error;

@@ -36,10 +36,9 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
-        Box::new(GuardsOpener::DEFAULT),
-        Box::new(GuardsOpener::ONE),
-        Box::new(GuardsOpener::FOUR),
-        Box::new(GuardsOpener::EIGHT),
+    ];
+    all.extend(GuardsOpener::all());
+    let others: Vec<Box<dyn Opener>> = vec![
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),
@@ -82,6 +81,7 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         #[cfg(feature = "wiredtiger")]
         Box::new(WiredTiger),
     ];
+    all.extend(others);
     all.extend(undone::openers());
     all
 }

@@ -8,42 +8,66 @@ use super::{EvenDbOpener, EvenDbStore, options, purposes};
 use crate::opener::{Opener, Purpose, Settings, Variant};
 use crate::store::{Store, StoreResult};
 
-/// Opens it with its defaults, except the number of files in a guard.
+/// Opens it with its defaults, or with one choice made otherwise.
 pub struct GuardsOpener {
     name: &'static str,
-    /// EvenDB's own number, if none is given.
-    files: Option<usize>,
+    choose: fn(Options) -> Options,
+}
+
+/// This number of files in a guard.
+fn files(options: Options, files: usize) -> Options {
+    options.advanced(|all| all.guards(|guards| guards.max_files_per_guard(files)))
 }
 
 impl GuardsOpener {
     /// With its defaults.
     pub const DEFAULT: GuardsOpener = GuardsOpener {
         name: "guards",
-        files: None,
+        choose: |options| options,
     };
-    /// One file in each guard makes it a leveled tree.
-    pub const ONE: GuardsOpener = GuardsOpener {
-        name: "guards-1",
-        files: Some(1),
-    };
-    /// Four files write less than the default's two, and more files must be searched.
-    pub const FOUR: GuardsOpener = GuardsOpener {
-        name: "guards-4",
-        files: Some(4),
-    };
-    /// Eight files go further in that direction.
-    pub const EIGHT: GuardsOpener = GuardsOpener {
-        name: "guards-8",
-        files: Some(8),
-    };
+    /// All of them: the defaults; other numbers of files, where one makes it a leveled tree, and
+    /// more write less and search more; and each optimization of reads switched off alone.
+    pub const ALL: [GuardsOpener; 7] = [
+        Self::DEFAULT,
+        GuardsOpener {
+            name: "guards-1",
+            choose: |options| files(options, 1),
+        },
+        GuardsOpener {
+            name: "guards-4",
+            choose: |options| files(options, 4),
+        },
+        GuardsOpener {
+            name: "guards-8",
+            choose: |options| files(options, 8),
+        },
+        GuardsOpener {
+            name: "guards-no-filters",
+            choose: |options| options.advanced(|all| all.filter_bits_per_key(0)),
+        },
+        GuardsOpener {
+            name: "guards-no-seek-compaction",
+            choose: |options| {
+                options.advanced(|all| all.guards(|guards| guards.compaction_by_seeks(false)))
+            },
+        },
+        GuardsOpener {
+            name: "guards-no-parallel-seeks",
+            choose: |options| {
+                options.advanced(|all| all.guards(|guards| guards.parallel_seeks(false)))
+            },
+        },
+    ];
+
+    /// All of them, as a list of the command has them.
+    #[must_use]
+    pub fn all() -> Vec<Box<dyn Opener>> {
+        let boxed = |opener| -> Box<dyn Opener> { Box::new(opener) };
+        Self::ALL.into_iter().map(boxed).collect()
+    }
 
     fn options(&self, settings: &Settings) -> Options {
-        let options = options(settings).layout(Layout::Guards);
-        match self.files {
-            Some(files) => options
-                .advanced(|advanced| advanced.guards(|guards| guards.max_files_per_guard(files))),
-            None => options,
-        }
+        (self.choose)(options(settings).layout(Layout::Guards))
     }
 
     /// Options with a write buffer of this size: a checkpoint, which flushes it, is due when the
@@ -124,14 +148,27 @@ mod tests {
         options.chosen().collect()
     }
 
+    /// Its options as text, where they are not those of the defaults.
+    fn choices(opener: &GuardsOpener) -> Vec<String> {
+        let lines = |opener: &GuardsOpener| format!("{:#?}", opener.options(&SETTINGS));
+        let (own, usual) = (lines(opener), lines(&GuardsOpener::DEFAULT));
+        let pairs = own.lines().zip(usual.lines());
+        let other = pairs.filter(|(own, usual)| own != usual);
+        other.map(|(own, _)| own.trim().to_owned()).collect()
+    }
+
     #[test]
-    fn each_makes_guards_with_its_number_of_files() {
-        for (opener, files) in [
-            (GuardsOpener::DEFAULT, 2),
-            (GuardsOpener::ONE, 1),
-            (GuardsOpener::FOUR, 4),
-            (GuardsOpener::EIGHT, 8),
-        ] {
+    fn each_makes_guards_and_differs_by_one_choice() {
+        let choice = [
+            "",
+            "max_files_per_guard: 1,",
+            "max_files_per_guard: 4,",
+            "max_files_per_guard: 8,",
+            "filter_bits_per_key: Some(",
+            "compaction_by_seeks: false,",
+            "parallel_seeks: false,",
+        ];
+        for (opener, choice) in GuardsOpener::ALL.iter().zip(choice) {
             let directory = tempfile::tempdir().unwrap();
             let store = opener.open(directory.path(), &SETTINGS).unwrap();
             assert_eq!(store.name(), opener.name());
@@ -146,15 +183,17 @@ mod tests {
                 remembered(directory.path()),
                 [("layout", "guards".to_owned())]
             );
-            let options = format!("{:?}", opener.options(&SETTINGS));
-            assert!(options.contains(&format!("max_files_per_guard: {files},")));
+            match choice {
+                "" => assert!(choices(opener).is_empty()),
+                _ => assert!(choices(opener).contains(&choice.to_owned()), "{choice}"),
+            }
         }
     }
 
     #[test]
     fn takes_a_write_buffer_and_no_option_of_other_stores() {
         let directory = tempfile::tempdir().unwrap();
-        let four = GuardsOpener::FOUR;
+        let [_, _, four, ..] = GuardsOpener::ALL;
         let open = |variant| four.open_variant(directory.path(), &SETTINGS, variant);
         let refused = open(Variant::BloomSplit(2)).err().unwrap();
         assert!(refused.to_string().contains("guards-4 has no option"));
