@@ -123,7 +123,7 @@ async fn fill(server: &Arc<Server>, records: u64, round: u64) -> Result<(), Fail
                 value: value(number, round),
             };
             let command = Command::Batch(numbers.map(put).collect());
-            let written = server.raft.client_write(command).await;
+            let written = server.proposer.write(command).await;
             written.map_err(|error| error.to_string())?;
         }
         Ok::<_, String>(())
@@ -140,6 +140,22 @@ async fn prepare(server: &Arc<Server>, records: u64, round: u64) -> Result<(), F
     let needs = Needs::begin();
     fill(server, records, round).await?;
     println!("round {round}: filled: {}", needs.tell());
+    let store = server.log.store();
+    for (name, db) in [("log", store.log.db()), ("state", store.state.db())] {
+        let written = db.stats().bytes_written;
+        let [user, commit_log, runs, tables, manifest] = [
+            written.user,
+            written.commit_log,
+            written.log,
+            written.sstable,
+            written.manifest,
+        ]
+        .map(|bytes| bytes >> 20);
+        println!(
+            "  {name}: {user} MiB put; written: commit log {commit_log}, checkpoints' runs {runs}, \
+             tables {tables}, manifest {manifest}"
+        );
+    }
     let needs = Needs::begin();
     server.raft.trigger().snapshot().await?;
     let mut metrics = server.raft.metrics();

@@ -14,7 +14,6 @@
 
 use crate::openraft09::Machine;
 use crate::state::effects::{Effects, Write};
-use openraft::RaftTypeConfig;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -80,7 +79,7 @@ pub enum Answer {
     UnknownKeyspace(String),
 }
 
-/// The ready state machine, for any configuration with [`Command`] and [`Answer`].
+/// The ready state machine, for [`Command`] and [`Answer`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeyValue;
 
@@ -173,12 +172,12 @@ pub async fn run(command: Command, effects: &mut Effects<'_>) -> evendb::Result<
     Ok(Answer::Done { held, values })
 }
 
-impl<C> Machine<C> for KeyValue
-where
-    C: RaftTypeConfig<D = Command, R = Answer>,
-{
-    async fn apply(&self, request: Command, effects: &mut Effects<'_>) -> evendb::Result<Answer> {
-        run(request, effects).await
+impl Machine for KeyValue {
+    type Command = Command;
+    type Answer = Answer;
+
+    async fn apply(&self, command: Command, effects: &mut Effects<'_>) -> evendb::Result<Answer> {
+        run(command, effects).await
     }
 
     fn answer_to_none(&self) -> Answer {

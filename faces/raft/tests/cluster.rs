@@ -1,7 +1,8 @@
 //! Three nodes in one process over a simulated network and simulated disks, in simulated time:
 //! partitions, messages that are late or lost, full disks, crashes and power cuts with restarts.
 //! Clients write, swap and read single keys; the history must be linearizable, no acknowledged
-//! write may be lost, and at the end all nodes have the same content.
+//! write may be lost, and at the end all nodes have the same content. With odd seeds each command
+//! is an entry, with even ones those that come together are one.
 //!
 //! A seed decides on faults, delays, clients and elections. `EVENDB_RAFT_SEEDS` sets the number of
 //! seeds (default 10), `EVENDB_RAFT_SEED` the first one, `EVENDB_HISTORY_OUT` a folder for the
@@ -22,7 +23,7 @@ use common::operations::{Keys, Recorder};
 use common::{Rng, content_of, number_from_env, scramble};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use evendb_raft::machine::{Answer, Command, KeyValue};
-use evendb_raft::openraft09::{LogStore, SnapshotFile, open};
+use evendb_raft::openraft09::{Group, Grouped, LogStore, Proposer, SnapshotFile, open};
 use evendb_raft::store::Config;
 use openraft::error::{InstallSnapshotError, RPCError, RaftError, RemoteError, Unreachable};
 use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
@@ -52,7 +53,8 @@ const LIFE: Duration = Duration::from_secs(40);
 
 openraft::declare_raft_types!(
     /// The ready state machine's types, with elections that follow the seed.
-    pub Types: D = Command, R = Answer, SnapshotData = SnapshotFile, AsyncRuntime = Seeded
+    pub Types: D = Group<Command>, R = Group<Answer>, SnapshotData = SnapshotFile,
+    AsyncRuntime = Seeded
 );
 
 thread_local! {
@@ -136,6 +138,7 @@ struct Node {
     raft: Raft<Types>,
     log: LogStore<Types>,
     vfs: SimVfs,
+    proposer: Proposer<Types, Command, Answer>,
 }
 
 fn tiny(options: evendb::Options) -> evendb::Options {
@@ -180,6 +183,10 @@ struct World {
     cuts: Arc<Mutex<BTreeSet<(u64, u64)>>>,
     rng: Arc<Mutex<Rng>>,
     recorder: Arc<Recorder>,
+    /// Whether commands that come together are one entry.
+    is_grouped: bool,
+    /// The number of answered commands of each entry.
+    answered: Arc<Mutex<BTreeMap<u64, u64>>>,
     /// Faults, for the message of a failure and for the comparison of two runs.
     events: Arc<Mutex<Vec<String>>>,
 }
@@ -295,6 +302,8 @@ impl World {
             cuts: Arc::default(),
             rng: Arc::new(Mutex::new(Rng(seed))),
             recorder: Arc::default(),
+            is_grouped: seed.is_multiple_of(2),
+            answered: Arc::default(),
             events: Arc::default(),
         }
     }
@@ -331,7 +340,8 @@ impl World {
             .log_options(tiny)
             .state_options(tiny);
         let config = config.vfs(Arc::new(vfs.clone())).inline();
-        let (log, machine) = open::<Types, _>(Path::new("/node"), config, KeyValue).expect("opens");
+        let (log, machine) =
+            open::<Types, _>(Path::new("/node"), config, Grouped(KeyValue)).expect("opens");
         let links = Links {
             world: self.clone(),
             from: id,
@@ -339,10 +349,13 @@ impl World {
         let raft = Raft::new(id, consensus(), links, log.clone(), machine)
             .await
             .expect("starts");
-        self.nodes
-            .lock()
-            .expect("no panic")
-            .insert(id, Node { raft, log, vfs });
+        let node = Node {
+            proposer: Proposer::new(raft.clone()),
+            raft,
+            log,
+            vfs,
+        };
+        self.nodes.lock().expect("no panic").insert(id, node);
     }
 
     async fn crash(&self, id: u64, mode: CrashMode) -> SimVfs {
@@ -451,13 +464,30 @@ impl World {
                 (swap, Kind::Swap(*seen, version))
             }
         };
-        match tokio::time::timeout(patience, write(&node, command)).await {
+        match tokio::time::timeout(patience, self.write(&node, command)).await {
             Ok(Some(answer)) => {
                 let kind = RECORDS.outcome(&answer, asked);
                 self.recorder.answered(key, begin, kind);
             }
             _ => self.recorder.unanswered(key, begin, asked),
         }
+    }
+
+    async fn write(&self, node: &Node, command: Command) -> Option<Answer> {
+        let (log_id, answer) = if self.is_grouped {
+            let written = node.proposer.write(command).await.ok()?;
+            (written.log_id, written.answer)
+        } else {
+            let written = node.raft.client_write(Group(vec![command])).await.ok()?;
+            (written.log_id, written.data.0.into_iter().next()?)
+        };
+        *self
+            .answered
+            .lock()
+            .expect("no panic")
+            .entry(log_id.index)
+            .or_default() += 1;
+        Some(answer)
     }
 
     async fn client(self, end: tokio::time::Instant) {
@@ -522,17 +552,14 @@ async fn read(node: &Node, key: u64) -> Option<u32> {
     Some(RECORDS.version(found.ok()?.as_deref()))
 }
 
-async fn write(node: &Node, command: Command) -> Option<Answer> {
-    let written = node.raft.client_write(command).await;
-    written.ok().map(|response| response.data)
-}
-
 /// What one seed did.
 #[derive(Debug, PartialEq)]
 struct Run {
     history: Vec<Op>,
     events: Vec<String>,
     snapshots: u64,
+    /// Entries with more than one answered command.
+    groups: usize,
 }
 
 async fn live(seed: u64) -> Run {
@@ -545,7 +572,13 @@ async fn live(seed: u64) -> Run {
     let first = world.node(1).expect("runs");
     first.raft.initialize(members).await.expect("begins");
     let end = tokio::time::Instant::now() + LIFE;
-    let clients: Vec<_> = (0..CLIENTS)
+    // More clients, so that some come together.
+    let clients = if world.is_grouped {
+        3 * CLIENTS
+    } else {
+        CLIENTS
+    };
+    let clients: Vec<_> = (0..clients)
         .map(|_| tokio::spawn(world.clone().client(end)))
         .collect();
     world.disturb().await;
@@ -566,7 +599,10 @@ async fn live(seed: u64) -> Run {
     }
     let history = world.recorder.take();
     let events = std::mem::take(&mut *world.events.lock().expect("no panic"));
+    let answered = world.answered.lock().expect("no panic");
+    let groups = answered.values().filter(|count| **count > 1).count();
     Run {
+        groups,
         history,
         events,
         snapshots: snapshots.unwrap_or(0),
@@ -589,6 +625,11 @@ fn histories_are_linearizable_and_nodes_agree() {
     let (mut answers, mut snapshots, mut crashes, mut full) = (0, 0, 0, 0);
     for seed in seed..seed + seeds {
         let run = run(seed);
+        if seed.is_multiple_of(2) {
+            assert!(run.groups > 5, "seed {seed}: {}", run.groups);
+        } else {
+            assert_eq!(run.groups, 0, "seed {seed}");
+        }
         keep(&format!("raft-{seed}"), KEYS as u32, &run.history);
         check(&run.history).unwrap_or_else(|what| panic!("seed {seed}: {what}: {:?}", run.events));
         answers += run.history.iter().filter(|op| op.end != NEVER).count() as u64;

@@ -12,7 +12,7 @@
 
 use super::Types;
 use evendb_raft::machine::{Answer, Command};
-use evendb_raft::openraft09::SnapshotFile;
+use evendb_raft::openraft09::{Group, SnapshotFile};
 use evendb_raft::state::effects::Write;
 use openraft::storage::{LogFlushed, LogState, RaftLogStorage, RaftStateMachine, Snapshot};
 use openraft::{
@@ -82,6 +82,25 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await?
+}
+
+fn done() -> Answer {
+    Answer::Done {
+        held: true,
+        values: Vec::new(),
+    }
+}
+
+/// The records that a command puts.
+fn puts(command: Command) -> Vec<Record> {
+    let Command::Batch(writes) = command else {
+        return Vec::new();
+    };
+    let record = |write| match write {
+        Write::Put { key, value, .. } => Some(([&b"u"[..], &key].concat(), value)),
+        _ => None,
+    };
+    writes.into_iter().filter_map(record).collect()
 }
 
 fn key_of(index: u64) -> Vec<u8> {
@@ -205,7 +224,7 @@ impl<S: Store> RaftStateMachine<Types> for State<S> {
         Ok((self.last, self.membership.clone()))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Outcome<Vec<Answer>>
+    async fn apply<I>(&mut self, entries: I) -> Outcome<Vec<Group<Answer>>>
     where
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
@@ -214,22 +233,18 @@ impl<S: Store> RaftStateMachine<Types> for State<S> {
         let mut answers = Vec::new();
         for entry in entries {
             self.last = Some(entry.log_id);
-            answers.push(Answer::Done {
-                held: true,
-                values: Vec::new(),
-            });
             match entry.payload {
-                EntryPayload::Normal(Command::Batch(batch)) => {
-                    records.extend(batch.into_iter().filter_map(|write| match write {
-                        Write::Put { key, value, .. } => Some(([&b"u"[..], &key].concat(), value)),
-                        _ => None,
-                    }));
+                EntryPayload::Normal(Group(commands)) => {
+                    answers.push(Group(vec![done(); commands.len()]));
+                    records.extend(commands.into_iter().flat_map(puts));
+                    continue;
                 }
                 EntryPayload::Membership(membership) => {
                     self.membership = StoredMembership::new(self.last, membership);
                 }
-                _ => {}
+                EntryPayload::Blank => {}
             }
+            answers.push(Group(Vec::new()));
         }
         records.push((b"a".to_vec(), encode(&self.last)));
         let store = self.store.clone();

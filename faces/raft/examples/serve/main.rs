@@ -24,7 +24,7 @@
 pub mod http;
 
 use evendb_raft::machine::{Answer, Command, KeyValue};
-use evendb_raft::openraft09::{LogStore, SnapshotFile, open};
+use evendb_raft::openraft09::{Group, Grouped, LogStore, Proposer, SnapshotFile, open};
 use evendb_raft::store::Config;
 use http::Client;
 use http_body_util::{BodyExt, Full};
@@ -48,8 +48,8 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 
 openraft::declare_raft_types!(
-    /// The ready state machine's types.
-    pub Types: D = Command, R = Answer, SnapshotData = SnapshotFile
+    /// The ready state machine's types: commands that come together are one entry.
+    pub Types: D = Group<Command>, R = Group<Answer>, SnapshotData = SnapshotFile
 );
 
 /// What `openraft` wants to know of an answer.
@@ -123,6 +123,8 @@ pub struct Server {
     id: u64,
     /// Its consensus.
     pub raft: Raft<Types>,
+    /// Proposes what clients ask for.
+    pub proposer: Proposer<Types, Command, Answer>,
     /// Its log, by which all of its storage is reached.
     pub log: LogStore<Types>,
     addresses: Vec<String>,
@@ -145,10 +147,10 @@ impl Server {
         if self.raft.metrics().borrow().current_leader != Some(self.id) {
             return Err(StatusCode::MISDIRECTED_REQUEST);
         }
-        let done = self.raft.client_write(read::<Command>(body)?).await;
+        let done = self.proposer.write(read::<Command>(body)?).await;
         // Here the command may have begun: the client must not take it for refused.
         let done = done.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-        reply(&done.data)
+        reply(&done.answer)
     }
 
     async fn get(&self, body: &[u8]) -> Reply {
@@ -243,16 +245,18 @@ pub async fn start(
     }
     let mebibytes = number_from_env("SERVE_MEMORY_MIB").unwrap_or(64);
     let small = |options: evendb::Options| options.memory_budget(mebibytes << 20);
-    let config = Config::new().keyspace("main").keep_changes(10_000);
+    let config = Config::new().keyspace("main");
     let config = config.log_options(small).state_options(small);
     let dir = dir.to_owned();
-    let opened = tokio::task::spawn_blocking(move || open::<Types, _>(dir, config, KeyValue));
+    let opened =
+        tokio::task::spawn_blocking(move || open::<Types, _>(dir, config, Grouped(KeyValue)));
     let (log, machine) = opened.await??;
     let network = Network(addresses.to_vec());
     let consensus = Arc::new(consensus.validate()?);
     let raft = Raft::new(id, consensus, network, log.clone(), machine).await?;
     Ok(Arc::new(Server {
         id,
+        proposer: Proposer::new(raft.clone()),
         raft,
         log,
         addresses: addresses.to_vec(),

@@ -18,7 +18,12 @@ type Outcome<C, T> = Result<T, StorageError<<C as RaftTypeConfig>::NodeId>>;
 
 /// What an application's entries do. Every node applies the same entries in the same order, so the
 /// effects may depend on the entry and the state alone: on no clock, no random number, no setting.
-pub trait Machine<C: RaftTypeConfig>: Send + Sync + 'static {
+pub trait Machine: Send + Sync + 'static {
+    /// What a client asks for: the configuration's `D`.
+    type Command;
+    /// What a client is answered: the configuration's `R`.
+    type Answer;
+
     /// Applies one entry: reads and writes `effects`, and answers. A refusal that the application
     /// knows is an answer. An error stops the node, so that it does not differ from the others.
     ///
@@ -26,12 +31,22 @@ pub trait Machine<C: RaftTypeConfig>: Send + Sync + 'static {
     /// Those of reads and writes.
     fn apply(
         &self,
-        request: C::D,
+        command: Self::Command,
         effects: &mut Effects<'_>,
-    ) -> impl Future<Output = evendb::Result<C::R>> + Send;
+    ) -> impl Future<Output = evendb::Result<Self::Answer>> + Send;
 
     /// The answer to entries that are openraft's own: blank ones and memberships.
-    fn answer_to_none(&self) -> C::R;
+    fn answer_to_none(&self) -> Self::Answer;
+}
+
+/// A machine for the commands and answers of a configuration. Every fitting machine is one.
+pub trait MachineOf<C: RaftTypeConfig>: Machine<Command = C::D, Answer = C::R> {}
+
+impl<C, M> MachineOf<C> for M
+where
+    C: RaftTypeConfig,
+    M: Machine<Command = C::D, Answer = C::R>,
+{
 }
 
 /// The state of a node, for `openraft::Raft::new`.
@@ -82,7 +97,7 @@ fn write_failed<C: RaftTypeConfig>(error: &evendb::Error) -> StorageError<C::Nod
     StorageIOError::write_state_machine(any(error)).into()
 }
 
-impl<C: Types, M: Machine<C>> StateMachine<C, M> {
+impl<C: Types, M: MachineOf<C>> StateMachine<C, M> {
     async fn apply_one(&self, entry: C::Entry, effects: &mut Effects<'_>) -> evendb::Result<C::R> {
         let (index, id) = place(&entry.log_id)?;
         let (answer, membership) = match entry.payload {
@@ -110,7 +125,7 @@ impl<C: Types, M: Machine<C>> StateMachine<C, M> {
     }
 }
 
-impl<C: Types, M: Machine<C>> RaftStateMachine<C> for StateMachine<C, M> {
+impl<C: Types, M: MachineOf<C>> RaftStateMachine<C> for StateMachine<C, M> {
     type SnapshotBuilder = SnapshotBuilder<C>;
 
     async fn applied_state(&mut self) -> Outcome<C, Place<C>> {

@@ -4,6 +4,7 @@
 //! ```text
 //! LogStore<C>                   RaftLogStorage, RaftLogReader     -> crate::log
 //! StateMachine<C, M: Machine>   RaftStateMachine                  -> crate::state
+//! Proposer<C, T, A>             many clients' commands as one entry
 //! SnapshotBuilder<C>            RaftSnapshotBuilder               -> crate::snapshot
 //! SnapshotFile                  C::SnapshotData                   a file on the shelf
 //! ```
@@ -14,12 +15,14 @@
 //! Thread safety: as openraft asks for. Not here: networks and consensus, which are openraft's.
 
 mod file;
+mod group;
 mod log;
 mod machine;
 
 pub use file::SnapshotFile;
+pub use group::{Group, Grouped, Proposer, Written};
 pub use log::LogStore;
-pub use machine::{Machine, SnapshotBuilder, StateMachine};
+pub use machine::{Machine, MachineOf, SnapshotBuilder, StateMachine};
 
 use crate::state::Applied;
 use crate::store::{Config, Store};
@@ -41,7 +44,7 @@ pub fn open<C, M>(
 ) -> Result<(LogStore<C>, StateMachine<C, M>)>
 where
     C: Types,
-    M: Machine<C>,
+    M: MachineOf<C>,
 {
     let store = Arc::new(Store::open(dir.as_ref(), config)?);
     Ok((
