@@ -30,6 +30,10 @@ part of them. Then the system forgets the files' pages, and each turn opens the 
 after the other, in a process within the limit, for get, 4 get, scan, put and 4 put, in this order.
 The default takes about twelve minutes of a quiet machine, half of them for the load of diskcache;
 `--only` leaves stores out. It needs about 4 GiB where temporary files lie (TMPDIR).
+
+A run in pieces: `--add FILE` adds the turns to those that are in the file, and prints the table of
+all of them; with `--four-times`, `--place FOLDER` keeps what was loaded for the next piece, and
+`--turns 0` only loads.
 """
 
 import argparse
@@ -241,12 +245,14 @@ def rate(call, asked, seconds, threads=1, arguments=list):
     end = time.perf_counter() + seconds
 
     def work(thread):
-        mine = asked[thread::threads]
+        mine, at = asked[thread::threads], 0
         while time.perf_counter() < end:
-            for argument in arguments(mine[:500]):
+            # Slices only: whatever else happens here is time of the stores in the table.
+            some = arguments(mine[at : at + 500])
+            for argument in some:
                 call(*argument)
-            done[thread] += min(500, len(mine))
-            mine = mine[500:] + mine[:500]
+            done[thread] += len(some)
+            at = at + 500 if at + 500 < len(mine) else 0
 
     began = time.perf_counter()
     running = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
@@ -382,11 +388,14 @@ def four_times(names, asked):
     """The rates of all turns by store: see the head."""
     limit = asked.memory
     asked.mib, asked.memory = 4 * limit, limit // 2
-    rounds, home = {}, tempfile.mkdtemp()
+    rounds, home = {}, asked.place or tempfile.mkdtemp()
     try:
         for name in names:
             path = os.path.join(home, name, "db")
-            os.mkdir(os.path.dirname(path))
+            if os.path.exists(path):
+                rounds[name] = []
+                continue
+            os.makedirs(os.path.dirname(path))
             loaded = part("load", name, path, asked)
             if loaded is not None:
                 rounds[name] = [loaded]
@@ -397,7 +406,8 @@ def four_times(names, asked):
                 turns.append(part("measure", name, path, asked, limit))
             print(f"turn {turn_of + 1} is done", file=sys.stderr)
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        if not asked.place:
+            shutil.rmtree(home, ignore_errors=True)
     return rounds
 
 
@@ -413,6 +423,16 @@ def in_memory(names, asked):
                 print(f"{name} is left out: {error}", file=sys.stderr)
                 del rounds[name]
     return rounds
+
+
+def added(rounds, path):
+    """The turns of all pieces, by store."""
+    file = pathlib.Path(path)
+    known = json.loads(file.read_text()) if file.exists() else {}
+    for name, turns in rounds.items():
+        known.setdefault(name, []).extend(turns)
+    file.write_text(json.dumps(known))
+    return {name: known[name] for name in STORES if name in known}
 
 
 def show(rounds):
@@ -433,6 +453,8 @@ def main():
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--only", default=",".join(STORES), help="names, with commas")
+    parser.add_argument("--add", metavar="FILE", help="turns of earlier pieces, and of this one")
+    parser.add_argument("--place", metavar="FOLDER", help="where loaded stores are kept")
     parser.add_argument("--part", choices=("load", "measure"), help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -451,7 +473,7 @@ def main():
     rounds = (four_times if asked.four_times else in_memory)(names, asked)
     records = (asked.mib << 20) // (16 + VALUE_BYTES)
     print(f"{records} records of 116 bytes, {memory} MiB; thousands a second")
-    show(rounds)
+    show(added(rounds, asked.add) if asked.add else rounds)
 
 
 if __name__ == "__main__":

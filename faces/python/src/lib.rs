@@ -67,7 +67,7 @@ fn _evendb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<feeds::Changes>()?;
     module.add_class::<feeds::Change>()?;
     module.add_class::<feeds::Write>()?;
-    module.add_class::<tools::arrow::ArrowRecords>()?;
+    module.add_class::<tools::arrow::giving::ArrowRecords>()?;
     add_futures(module)?;
     let at_exit = wrap_pyfunction!(opening::close_all_at_exit, module)?;
     let register = module.py().import("atexit")?.getattr("register")?;

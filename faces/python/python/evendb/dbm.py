@@ -394,7 +394,8 @@ def _open(path: str, flag: str, mode: int, options: dict[str, Any]) -> evendb.Da
         os.unlink(path)
         kind = None
     if kind is not None:
-        raise error(f"{path} is of the kind {kind}, not of evendb.dbm" if kind else
+        raise error(f"{path} is of the kind {kind}, not of evendb.dbm; open it as before, and carry "
+                    "it over to another path by new.update(old)" if kind else
                     f"{path} is of a kind that is not known")
     if flag not in ("c", "n"):
         raise error(f"there is no database {path}; the flags 'c' and 'n' make one")

@@ -187,7 +187,8 @@ const CLASSES: &[Class] = &[
         "Latched",
         BASE,
         None,
-        "An earlier write or sync failed; there are no more writes. Reads go on.",
+        "An earlier write or sync failed; there are no more writes. Reads go on. `__cause__` is \
+         that failure.",
     ),
     class(
         Failure::KeyspaceDropped,
@@ -420,6 +421,11 @@ pub(crate) fn raised(py: Python<'_>, error: evendb::Error) -> PyErr {
         source = cause.source();
     }
     let exception = failure.raised(py, error.to_string());
+    // What came first: of `Latched`, the failure that stopped all writes.
+    if let Some(first) = error.source().and_then(|source| source.downcast_ref()) {
+        let first: &evendb::Error = first;
+        exception.set_cause(py, Some(raised(py, first.clone())));
+    }
     let value = exception.value(py);
     let told = match failure {
         Failure::Corruption => value

@@ -1,10 +1,12 @@
 //! Options by name: values of Python as the texts that the engine takes (docs/options.md).
 
+use super::bytes::Input;
 use super::error::OrRaise;
-use evendb::{KeyspaceOptions, OptionInfo, Options};
-use pyo3::exceptions::PyTypeError;
+use evendb::{Key, KeyRing, KeyspaceOptions, OptionInfo, Options};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use std::sync::Arc;
 
 /// The text of one value.
 fn text_of(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
@@ -39,6 +41,38 @@ fn name_of(name: &str) -> String {
 
 fn known(table: &[OptionInfo], name: &str) -> bool {
     table.iter().any(|row| row.name() == name)
+}
+
+/// One key of 32 bytes.
+fn key_of(given: &Bound<'_, PyAny>) -> PyResult<Key> {
+    let bytes = Input::of(given, "encryption_key")?;
+    let bytes: [u8; 32] = bytes[..].try_into().map_err(|_| {
+        let message = format!("encryption_key must have 32 bytes, and not {}", bytes.len());
+        PyValueError::new_err(message)
+    })?;
+    Ok(Key::new(bytes))
+}
+
+/// The keys of `encryption_key`: one, or a list of which the first encrypts. `None` for None.
+pub(crate) fn key_ring(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Arc<KeyRing>>> {
+    let Some(given) = given.filter(|given| !given.is_none()) else {
+        return Ok(None);
+    };
+    if !given.is_instance_of::<PyList>() && !given.is_instance_of::<PyTuple>() {
+        return Ok(Some(Arc::new(KeyRing::new(key_of(given)?))));
+    }
+    let mut ring: Option<KeyRing> = None;
+    for each in given.try_iter()? {
+        let key = key_of(&each?)?;
+        ring = Some(match ring {
+            None => KeyRing::new(key),
+            Some(ring) => ring.with_former(key),
+        });
+    }
+    match ring {
+        None => Err(PyValueError::new_err("encryption_key is an empty list")),
+        ring => Ok(ring.map(Arc::new)),
+    }
 }
 
 /// Sets what a call was given; an unknown name is a `TypeError`, as for any keyword.

@@ -51,8 +51,10 @@ pub(crate) fn path_of(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
 ///
 /// `durability` is what an acknowledged write survives: "process" (the default: the end of the
 /// process, also by a kill), "sync" (power loss) or "relaxed" (nothing until a checkpoint).
-/// `memory_budget` bounds what the database takes: bytes, or text as "1GiB". Further options by
-/// name: see `evendb.options()`.
+/// `memory_budget` bounds what the database takes: bytes, or text as "1GiB". `encryption_key` is 32
+/// random bytes that are kept elsewhere: a new database is encrypted by them, and an encrypted one
+/// opens with them alone (`WrongKey`). A list has former keys after the one that is to encrypt: see
+/// `Database.rotate_key`. Further options by name: see `evendb.options()`.
 ///
 /// >>> import evendb
 /// >>> with evendb.open(path, memory_budget="64MiB") as db:
@@ -60,16 +62,20 @@ pub(crate) fn path_of(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
 /// ...     len(db)
 /// 1
 #[pyfunction]
-#[pyo3(signature = (path, mode="c", *, durability=None, memory_budget=None, **options))]
+#[pyo3(signature = (
+    path, mode="c", *, durability=None, memory_budget=None, encryption_key=None, **options
+))]
 pub(crate) fn open<'py>(
-    py: Python<'py>,
     path: &Bound<'py, PyAny>,
     mode: &str,
     durability: Option<&Bound<'py, PyAny>>,
     memory_budget: Option<&Bound<'py, PyAny>>,
+    encryption_key: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, Database>> {
+    let py = path.py();
     let path = path_of(path)?;
+    let keys = texts::key_ring(encryption_key)?;
     let named = PyDict::new(py);
     for (name, value) in [("durability", durability), ("memory_budget", memory_budget)] {
         if let Some(value) = value {
@@ -77,7 +83,10 @@ pub(crate) fn open<'py>(
         }
     }
     let chosen = texts::of_database(py, Options::new(), Some(&named))?;
-    let chosen = texts::of_database(py, chosen, options)?;
+    let mut chosen = texts::of_database(py, chosen, options)?;
+    if let Some(keys) = keys {
+        chosen = chosen.advanced(|advanced| advanced.encryption(keys));
+    }
     let open = || match mode {
         "r" => chosen.read_only(true).open(&path),
         "w" => chosen.create_if_missing(false).open(&path),
@@ -217,6 +226,21 @@ impl Database {
     fn persist(&self, py: Python<'_>) -> PyResult<()> {
         let inside = self.opening.enter(py)?;
         detach(py, || inside.db().persist()).or_raise(py)
+    }
+
+    /// Encrypts an encrypted database's own key by the first of the keys that `open` was given,
+    /// durably: from then on the former key does not open it. Data is not written again; earlier
+    /// backups keep the key that they have.
+    ///
+    /// >>> import os
+    /// >>> old, new = os.urandom(32), os.urandom(32)
+    /// >>> evendb.open(path, encryption_key=old).close()
+    /// >>> with evendb.open(path, encryption_key=[new, old]) as secret:
+    /// ...     secret.rotate_key()
+    /// >>> evendb.open(path, encryption_key=new).close()
+    fn rotate_key(&self, py: Python<'_>) -> PyResult<()> {
+        let inside = self.opening.enter(py)?;
+        detach(py, || inside.db().rotate_key()).or_raise(py)
     }
 
     /// Writes everything that lies only in memory and in the log into tables.

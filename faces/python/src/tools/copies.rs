@@ -2,6 +2,7 @@
 
 use crate::border::error::OrRaise;
 use crate::border::held::detach;
+use crate::border::options::key_ring;
 use crate::calls::database::Database;
 use evendb::inspect::{InspectOptions, Severity};
 use evendb::{Backups, ForkOptions};
@@ -87,14 +88,27 @@ pub(crate) fn backups(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyLis
 }
 
 /// Checks every checksum and invariant of the closed database in `path`. It writes nothing.
-/// Returns "sound", the "findings" as texts, and the counts of what was "checked".
+/// Returns "sound", the "findings" as texts, and the counts of what was "checked". An encrypted one
+/// needs its `encryption_key`.
 ///
 /// >>> evendb.open(path).close()
 /// >>> evendb.verify(path)["sound"]
 /// True
 #[pyfunction]
-pub(crate) fn verify(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let check = || evendb::inspect::verify(&path, InspectOptions::new());
+#[pyo3(signature = (path, *, encryption_key=None))]
+pub(crate) fn verify<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    encryption_key: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let keys = key_ring(encryption_key)?;
+    let check = || {
+        let options = match keys {
+            Some(keys) => InspectOptions::new().encryption(keys),
+            None => InspectOptions::new(),
+        };
+        evendb::inspect::verify(&path, options)
+    };
     let report = detach(py, check).or_raise(py)?;
     let checked = PyDict::new(py);
     checked.set_item("files", report.checked.files)?;

@@ -1,19 +1,22 @@
-//! Loading sorted records at once, and compaction, with filters.
+//! Loading sorted records at once, also out of data frames; compaction, with filters.
 
 use crate::border::bytes::Input;
-use crate::border::error::{Failure, OrRaise};
+use crate::border::error::{Failure, OrRaise, raised};
 use crate::border::held::Held;
 use crate::border::held::detach;
 use crate::calls::keyspace::Keyspace;
 use crate::calls::reader::pairs_of;
 use crate::calls::writes::Range;
 use crate::setup::filter;
+use crate::tools::arrow::taking::{Batch, Incoming};
 use evendb::Ingest;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// Records and bytes that are gathered before the interpreter is let go.
 const GATHERED: (usize, usize) = (1024, 1 << 20);
+/// Rows of a data frame that are put between two looks for signals.
+const ROWS: usize = 16_384;
 
 /// Records that are on their way into an ingest.
 struct Gathering {
@@ -53,11 +56,54 @@ impl Gathering {
     }
 }
 
+/// Puts all batches of a data frame.
+fn put_frame(py: Python<'_>, ingest: &mut Held<Ingest>, mut incoming: Incoming) -> PyResult<()> {
+    let mut put_all = || -> PyResult<()> {
+        while let Some(batch) = detach(py, || incoming.next())? {
+            let mut starts = (0..batch.rows()).step_by(ROWS);
+            let done = starts.try_for_each(|start| {
+                py.check_signals()?;
+                put_rows(py, ingest, &batch, start..batch.rows().min(start + ROWS))
+            });
+            detach(py, || drop(batch));
+            done?;
+        }
+        Ok(())
+    };
+    let outcome = put_all();
+    // A producer may wait for a thread that wants the interpreter.
+    detach(py, || drop(incoming));
+    outcome
+}
+
+fn put_rows(
+    py: Python<'_>,
+    ingest: &mut Held<Ingest>,
+    batch: &Batch,
+    rows: std::ops::Range<usize>,
+) -> PyResult<()> {
+    detach(py, || {
+        for row in rows {
+            match batch.record(row) {
+                Ok((key, value)) => ingest.put(key, value).map_err(Ok)?,
+                Err(refusal) => return Err(Err(refusal)),
+            }
+        }
+        Ok(())
+    })
+    .map_err(|failed| match failed {
+        Ok(error) => raised(py, error),
+        Err(refusal) => refusal.into(),
+    })
+}
+
 #[pymethods]
 impl Keyspace {
-    /// Loads records whose keys ascend, from a mapping or an iterable of pairs, into tables at
-    /// once: much faster than puts, and shown as one. An exception leaves nothing. Keys that do
-    /// not ascend raise `Unsorted`. Returns figures.
+    /// Loads records whose keys ascend into tables at once: much faster than puts, and shown as
+    /// one. They come from a mapping, an iterable of pairs, or a data frame: an object with
+    /// `__arrow_c_stream__` whose columns `key` and `value`, or whose only two columns, are binary
+    /// or text, without nulls. An exception leaves nothing. Keys that do not ascend raise
+    /// `Unsorted`. Returns figures.
     ///
     /// >>> db.ingest((b"%04d" % n, b"v") for n in range(1000))["records"]
     /// 1000
@@ -67,6 +113,7 @@ impl Keyspace {
         sorted_pairs: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let here = self.place.enter(py)?;
+        let incoming = Incoming::of(sorted_pairs)?;
         let ingest = detach(py, || here.begin_ingest()).or_raise(py)?;
         drop(here);
         let mut gathering = Gathering {
@@ -74,11 +121,15 @@ impl Keyspace {
             bytes: Vec::new(),
             ends: Vec::new(),
         };
-        pairs_of(Some(sorted_pairs), |key, value| {
-            let (key, value) = (Input::of(&key, "key")?, Input::of(&value, "value")?);
-            gathering.add(py, &key, &value)
-        })?;
-        gathering.put_all(py)?;
+        if let Some(incoming) = incoming {
+            put_frame(py, &mut gathering.ingest, incoming)?;
+        } else {
+            pairs_of(Some(sorted_pairs), |key, value| {
+                let (key, value) = (Input::of(&key, "key")?, Input::of(&value, "value")?);
+                gathering.add(py, &key, &value)
+            })?;
+            gathering.put_all(py)?;
+        }
         let ingest = gathering.ingest.into_inner();
         let done = detach(py, || ingest.finish()).or_raise(py)?;
         let figures = PyDict::new(py);

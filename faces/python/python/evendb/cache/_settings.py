@@ -47,6 +47,8 @@ def split_settings(given):
     for name, value in given.items():
         if name.startswith("sqlite_"):
             warnings.warn(f"{name} has no meaning here: there is no SQLite", stacklevel=4)
+        elif name == "store_encryption_key":
+            raise TypeError("a cache cannot be encrypted: its large values are files of their own")
         elif name.startswith("store_"):
             options[name[len("store_") :]] = value
         elif name in DEFAULT_SETTINGS or name.startswith("disk_") and name != "disk_codec":

@@ -3,15 +3,14 @@
 //! ```text
 //!   ArrowArrayStream --get_next--> a struct of two columns: key, value (large binary)
 //! ```
-//! The structures and their rules are those of Arrow's specification of its C data and stream
-//! interfaces; nothing of Arrow's code is needed. A capsule is one moment of the keyspace. A batch
-//! has at most 65,536 records and about 64 MiB; offsets have 64 bits, so no number of bytes
-//! overflows them, and a value of more than that is a batch of its own.
+//! A capsule is one moment of the keyspace. A batch has at most 65,536 records and about 64 MiB;
+//! offsets have 64 bits, so no number of bytes overflows them, and a value of more than that is a
+//! batch of its own.
 //!
 //! The consumer calls `get_next` with or without the interpreter's lock, in any thread, one at a
-//! time. It touches no object of Python. Invariants: each structure is released once, by its owner,
-//! through its own `release`, which is NULL from then on.
+//! time. It touches no object of Python.
 
+use super::{ArrowArray, ArrowArrayStream, ArrowSchema, CAPSULE};
 use crate::border::error::Failure;
 use crate::border::held::{attached, away, detach};
 use crate::border::slot::Slot;
@@ -30,44 +29,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Records and bytes of a batch.
 const BATCH: (usize, usize) = (65_536, 64 << 20);
-const CAPSULE: &CStr = c"arrow_array_stream";
 const EIO: c_int = 5;
-
-#[repr(C)]
-struct ArrowSchema {
-    format: *const c_char,
-    name: *const c_char,
-    metadata: *const c_char,
-    flags: i64,
-    n_children: i64,
-    children: *mut *mut ArrowSchema,
-    dictionary: *mut ArrowSchema,
-    release: Option<unsafe extern "C" fn(*mut ArrowSchema)>,
-    private_data: *mut c_void,
-}
-
-#[repr(C)]
-struct ArrowArray {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const c_void,
-    children: *mut *mut ArrowArray,
-    dictionary: *mut ArrowArray,
-    release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
-    private_data: *mut c_void,
-}
-
-#[repr(C)]
-struct ArrowArrayStream {
-    get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
-    get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
-    get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
-    release: Option<unsafe extern "C" fn(*mut ArrowArrayStream)>,
-    private_data: *mut c_void,
-}
 
 /// What a stream still has to give.
 struct Stream {
