@@ -177,24 +177,62 @@ impl Segments {
 /// another one is inside, and also while one waits to seal: so nobody waits for oneself.
 #[derive(Default)]
 pub(super) struct Gate {
-    inside: Mutex<usize>,
+    inside: Mutex<Inside>,
     left: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    /// How often runs may be written now.
+    writers: usize,
+    /// Threads that seal, or wait to.
+    sealers: usize,
 }
 
 impl Gate {
     /// Waits while the container is being sealed.
     pub(super) fn enter(&self) -> Writing<'_> {
-        *self.inside.lock() += 1;
+        self.inside.lock().writers += 1;
         Writing(self)
     }
 
-    /// Waits until nobody is inside, and keeps others out.
-    pub(super) fn close(&self) -> MutexGuard<'_, usize> {
+    /// As [`enter`](Self::enter), and lets threads go first that wait to seal. Not for a thread
+    /// that is inside already: they wait for it.
+    pub(super) fn enter_behind(&self) -> Writing<'_> {
         let mut inside = self.inside.lock();
-        while *inside > 0 {
+        while inside.sealers > 0 {
             self.left.wait(&mut inside);
         }
-        inside
+        inside.writers += 1;
+        Writing(self)
+    }
+
+    /// Whether a thread waits to seal: one that writes for long leaves soon.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.inside.lock().sealers > 0
+    }
+
+    /// Waits until nobody is inside, and keeps others out.
+    pub(super) fn close(&self) -> Sealing<'_> {
+        let mut inside = self.inside.lock();
+        inside.sealers += 1;
+        while inside.writers > 0 {
+            self.left.wait(&mut inside);
+        }
+        Sealing { gate: self, inside }
+    }
+}
+
+/// Nobody writes runs; see [`Gate`].
+pub(super) struct Sealing<'g> {
+    gate: &'g Gate,
+    inside: MutexGuard<'g, Inside>,
+}
+
+impl Drop for Sealing<'_> {
+    fn drop(&mut self) {
+        self.inside.sealers -= 1;
+        self.gate.left.notify_all();
     }
 }
 
@@ -203,7 +241,7 @@ pub(crate) struct Writing<'g>(&'g Gate);
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        *self.0.inside.lock() -= 1;
+        self.0.inside.lock().writers -= 1;
         self.0.left.notify_all();
     }
 }
