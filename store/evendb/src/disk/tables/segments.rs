@@ -174,7 +174,8 @@ impl Segments {
 }
 
 /// Keeps the container from being sealed while runs are written. Who writes may come in while
-/// another one is inside, and also while one waits to seal: so nobody waits for oneself.
+/// another one is inside, and also while one waits to seal: so nobody waits for oneself. Who is
+/// going to write for long lets the one who waits to seal go first.
 #[derive(Default)]
 pub(super) struct Gate {
     inside: Mutex<Inside>,
@@ -243,5 +244,50 @@ impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.0.inside.lock().writers -= 1;
         self.0.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::sync::thread;
+
+    fn wait_until(done: impl Fn() -> bool) {
+        while !done() {
+            thread::yield_now();
+        }
+    }
+
+    /// Merges that follow each other would keep a fork waiting for as long as there are any.
+    #[test]
+    fn who_seals_goes_before_those_who_write_for_long() {
+        let gate = Arc::new(Gate::default());
+        let sealed = Arc::new(AtomicBool::new(false));
+        let first = gate.enter_behind();
+        assert!(!gate.is_awaited());
+        let sealer = {
+            let (gate, sealed) = (gate.clone(), sealed.clone());
+            thread::spawn(move || {
+                let closed = gate.close();
+                sealed.store(true, Ordering::SeqCst);
+                drop(closed);
+            })
+        };
+        wait_until(|| gate.is_awaited());
+        let second = {
+            let (gate, sealed) = (gate.clone(), sealed.clone());
+            thread::spawn(move || {
+                let _writing = gate.enter_behind();
+                assert!(sealed.load(Ordering::SeqCst), "it came behind");
+            })
+        };
+        // A thread that is inside may come in again, so that it does not wait for itself.
+        drop(gate.enter());
+        assert!(!sealed.load(Ordering::SeqCst), "somebody is inside");
+        drop(first);
+        sealer.join().expect("ends");
+        second.join().expect("ends");
+        assert!(!gate.is_awaited());
     }
 }
