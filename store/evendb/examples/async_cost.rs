@@ -65,11 +65,22 @@ fn beside(mut one: impl FnMut(), mut other: impl FnMut()) -> (Duration, Duration
     (median(ones), median(others))
 }
 
-/// A queue of tasks that were woken, for the threads of one executor.
+/// A queue of tasks that were woken, for the threads of one executor. As in executors that programs
+/// use, a task that is woken wakes a thread only if one sleeps and none is on its way.
 #[derive(Default)]
 struct Executor {
-    woken: Mutex<(VecDeque<Arc<Task>>, usize)>,
+    woken: Mutex<Woken>,
     came: Condvar,
+}
+
+#[derive(Default)]
+struct Woken {
+    tasks: VecDeque<Arc<Task>>,
+    /// Tasks that are not done.
+    left: usize,
+    /// Threads that sleep; of them, those that were notified.
+    sleeping: usize,
+    notified: usize,
 }
 
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -82,15 +93,62 @@ struct Task {
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         let executor = self.executor.clone();
-        executor.woken.lock().unwrap().0.push_back(self);
-        executor.came.notify_one();
+        let mut woken = executor.woken.lock().unwrap();
+        woken.tasks.push_back(self);
+        let notifies = woken.sleeping > 0 && woken.notified == 0;
+        woken.notified += usize::from(notifies);
+        drop(woken);
+        if notifies {
+            executor.came.notify_one();
+        }
+    }
+}
+
+impl Executor {
+    /// Waits for a task to poll; `None` when all are done.
+    fn next(&self) -> Option<Arc<Task>> {
+        let mut woken = self.woken.lock().unwrap();
+        while woken.left > 0 {
+            if let Some(task) = woken.tasks.pop_front() {
+                // One thread wakes the next, while there is more to do.
+                let notifies = woken.sleeping > 0 && woken.notified == 0 && !woken.tasks.is_empty();
+                woken.notified += usize::from(notifies);
+                drop(woken);
+                if notifies {
+                    self.came.notify_one();
+                }
+                return Some(task);
+            }
+            woken.sleeping += 1;
+            woken = self.came.wait(woken).unwrap();
+            woken.sleeping -= 1;
+            woken.notified = woken.notified.saturating_sub(1);
+        }
+        None
+    }
+
+    fn run(&self) {
+        while let Some(task) = self.next() {
+            let waker = Waker::from(task.clone());
+            let mut future = task.future.lock().unwrap();
+            let Some(own) = &mut *future else { continue };
+            let polled = own.as_mut().poll(&mut Context::from_waker(&waker));
+            if polled.is_ready() {
+                *future = None;
+                let mut woken = self.woken.lock().unwrap();
+                woken.left -= 1;
+                if woken.left == 0 {
+                    self.came.notify_all();
+                }
+            }
+        }
     }
 }
 
 /// Runs tasks on a number of threads, until all are done.
 fn run_tasks(threads: usize, futures: Vec<Boxed>) {
     let executor = Arc::new(Executor::default());
-    executor.woken.lock().unwrap().1 = futures.len();
+    executor.woken.lock().unwrap().left = futures.len();
     for future in futures {
         let task = Arc::new(Task {
             future: Mutex::new(Some(future)),
@@ -98,39 +156,9 @@ fn run_tasks(threads: usize, futures: Vec<Boxed>) {
         });
         task.wake();
     }
-    let work = || {
-        loop {
-            let mut woken = executor.woken.lock().unwrap();
-            let task = loop {
-                if woken.1 == 0 {
-                    return;
-                }
-                match woken.0.pop_front() {
-                    Some(task) => break task,
-                    None => woken = executor.came.wait(woken).unwrap(),
-                }
-            };
-            drop(woken);
-            let waker = Waker::from(task.clone());
-            let mut future = task.future.lock().unwrap();
-            let Some(own) = &mut *future else { continue };
-            if own
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_ready()
-            {
-                *future = None;
-                let mut woken = executor.woken.lock().unwrap();
-                woken.1 -= 1;
-                if woken.1 == 0 {
-                    executor.came.notify_all();
-                }
-            }
-        }
-    };
     thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(work);
+            scope.spawn(|| executor.run());
         }
     });
 }

@@ -51,6 +51,12 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     /// Gives the file `from` a second name `to`, which must be vacant, in the same file system.
     /// `CrossesDevices`, `Unsupported` or `PermissionDenied` if that is impossible.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// As [`hard_link`](Vfs::hard_link), for a name that a look at its whole directory
+    /// ([`list_irregular`](Vfs::list_irregular)) has just found regular: it need not be looked at
+    /// by itself.
+    fn hard_link_regular(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.hard_link(from, to)
+    }
     /// Removes a file's name. The file is removed with its last name and handle.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Whether a regular file lies at `path` itself. Only regular files may be ours: `InvalidInput`

@@ -44,6 +44,9 @@ impl Vfs for SealedVfs {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.inner.hard_link(from, to)
     }
+    fn hard_link_regular(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.hard_link_regular(from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.inner.remove(path)
     }

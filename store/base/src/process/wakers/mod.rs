@@ -213,15 +213,30 @@ impl<T> Default for Promise<T> {
 impl<T> Promise<T> {
     /// Puts the result down and wakes the future. If nobody wants it, it comes back.
     pub fn keep(&self, result: T) -> Option<T> {
+        match self.put(result) {
+            Ok(waker) => {
+                wake(waker);
+                None
+            }
+            Err(result) => Some(result),
+        }
+    }
+
+    /// Puts the result down, and returns the waker of the future that waits for it, if one does:
+    /// the caller wakes it soon. A future that comes from now on finds the result.
+    ///
+    /// # Errors
+    /// Nobody wants the result, and it comes back.
+    pub fn put(&self, result: T) -> Result<Option<Waker>, T> {
         let mut stage = self.0.lock();
-        let waker = match &mut *stage {
-            Stage::Open(waker) => waker.take(),
-            Stage::Kept(_) | Stage::Over => return Some(result),
-        };
-        *stage = Stage::Kept(result);
-        drop(stage);
-        wake(waker);
-        None
+        match &mut *stage {
+            Stage::Open(waker) => {
+                let waker = waker.take();
+                *stage = Stage::Kept(result);
+                Ok(waker)
+            }
+            Stage::Kept(_) | Stage::Over => Err(result),
+        }
     }
 
     /// The result, if it is there; if not, the future is woken when it is. Once it was taken, or

@@ -179,6 +179,18 @@ impl Container {
         self.gate.enter()
     }
 
+    /// As [`writing`](Self::writing), for work that takes long: it lets a thread go first that
+    /// waits to seal, and leaves when [one comes](Self::is_awaited). The caller does not hold this
+    /// yet.
+    pub(crate) fn writing_for_long(&self) -> Writing<'_> {
+        self.gate.enter_behind()
+    }
+
+    /// Whether a fork waits to seal the container.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.gate.is_awaited()
+    }
+
     /// Bytes that can be written without asking the disk for room.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.space.lock().free()

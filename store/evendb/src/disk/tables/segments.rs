@@ -174,27 +174,66 @@ impl Segments {
 }
 
 /// Keeps the container from being sealed while runs are written. Who writes may come in while
-/// another one is inside, and also while one waits to seal: so nobody waits for oneself.
+/// another one is inside, and also while one waits to seal: so nobody waits for oneself. Who is
+/// going to write for long lets the one who waits to seal go first.
 #[derive(Default)]
 pub(super) struct Gate {
-    inside: Mutex<usize>,
+    inside: Mutex<Inside>,
     left: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    /// How often runs may be written now.
+    writers: usize,
+    /// Threads that seal, or wait to.
+    sealers: usize,
 }
 
 impl Gate {
     /// Waits while the container is being sealed.
     pub(super) fn enter(&self) -> Writing<'_> {
-        *self.inside.lock() += 1;
+        self.inside.lock().writers += 1;
         Writing(self)
     }
 
-    /// Waits until nobody is inside, and keeps others out.
-    pub(super) fn close(&self) -> MutexGuard<'_, usize> {
+    /// As [`enter`](Self::enter), and lets threads go first that wait to seal. Not for a thread
+    /// that is inside already: they wait for it.
+    pub(super) fn enter_behind(&self) -> Writing<'_> {
         let mut inside = self.inside.lock();
-        while *inside > 0 {
+        while inside.sealers > 0 {
             self.left.wait(&mut inside);
         }
-        inside
+        inside.writers += 1;
+        Writing(self)
+    }
+
+    /// Whether a thread waits to seal: one that writes for long leaves soon.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.inside.lock().sealers > 0
+    }
+
+    /// Waits until nobody is inside, and keeps others out.
+    pub(super) fn close(&self) -> Sealing<'_> {
+        let mut inside = self.inside.lock();
+        inside.sealers += 1;
+        while inside.writers > 0 {
+            self.left.wait(&mut inside);
+        }
+        Sealing { gate: self, inside }
+    }
+}
+
+/// Nobody writes runs; see [`Gate`].
+pub(super) struct Sealing<'g> {
+    gate: &'g Gate,
+    inside: MutexGuard<'g, Inside>,
+}
+
+impl Drop for Sealing<'_> {
+    fn drop(&mut self) {
+        self.inside.sealers -= 1;
+        self.gate.left.notify_all();
     }
 }
 
@@ -203,7 +242,52 @@ pub(crate) struct Writing<'g>(&'g Gate);
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        *self.0.inside.lock() -= 1;
+        self.0.inside.lock().writers -= 1;
         self.0.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::sync::thread;
+
+    fn wait_until(done: impl Fn() -> bool) {
+        while !done() {
+            thread::yield_now();
+        }
+    }
+
+    /// Merges that follow each other would keep a fork waiting for as long as there are any.
+    #[test]
+    fn who_seals_goes_before_those_who_write_for_long() {
+        let gate = Arc::new(Gate::default());
+        let sealed = Arc::new(AtomicBool::new(false));
+        let first = gate.enter_behind();
+        assert!(!gate.is_awaited());
+        let sealer = {
+            let (gate, sealed) = (gate.clone(), sealed.clone());
+            thread::spawn(move || {
+                let closed = gate.close();
+                sealed.store(true, Ordering::SeqCst);
+                drop(closed);
+            })
+        };
+        wait_until(|| gate.is_awaited());
+        let second = {
+            let (gate, sealed) = (gate.clone(), sealed.clone());
+            thread::spawn(move || {
+                let _writing = gate.enter_behind();
+                assert!(sealed.load(Ordering::SeqCst), "it came behind");
+            })
+        };
+        // A thread that is inside may come in again, so that it does not wait for itself.
+        drop(gate.enter());
+        assert!(!sealed.load(Ordering::SeqCst), "somebody is inside");
+        drop(first);
+        sealer.join().expect("ends");
+        second.join().expect("ends");
+        assert!(!gate.is_awaited());
     }
 }

@@ -29,14 +29,24 @@ use std::time::Duration;
 /// Does the jobs of a pool, and goes after there was none for a while.
 pub(super) fn empty_pool(engine: &Engine, role: ThreadRole) {
     let work = &engine.work;
-    let pool = work.pool(role);
+    let mut server = work.pool(role).serve();
     loop {
-        while let Some(job) = pool.take(LINGER) {
+        while let Some(mut job) = server.take(LINGER) {
             work.turn_begins();
-            job.run();
-            engine.core.health.wake_due();
-            // Before the job is dropped: it may be the last that keeps the database open.
-            pool.done();
+            loop {
+                if server.take_lack() {
+                    work.call(role);
+                }
+                let woken = job.run();
+                engine.core.health.wake_due();
+                // Before the job is dropped: it may be the last that keeps the database open.
+                let next = server.done(woken);
+                drop(job);
+                match next {
+                    Some(next) => job = next,
+                    None => break,
+                }
+            }
         }
         if work.may_leave(role) {
             return;
@@ -86,8 +96,9 @@ pub(super) fn wake_left(engine: &Engine) {
 struct WakesDue(Arc<Due>);
 
 impl PoolJob for WakesDue {
-    fn run(&self) {
+    fn run(&self) -> Option<Waker> {
         self.0.wake();
+        None
     }
 
     fn refuse(&self) {

@@ -3,7 +3,7 @@
 
 use super::check::{CopyCheck, CopyOptions, Lying, ReadPace, whose};
 use super::fork::cannot_link;
-use super::{CopyMoment, CopySummary, PIECE_BYTES, Sources, Target, Wanted, failed};
+use super::{CopyMoment, CopySummary, Links, PIECE_BYTES, Sources, Target, Wanted, failed};
 use crate::encryption;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -26,7 +26,7 @@ struct Filling<'f> {
     sources: &'f Sources<'f>,
     check: CopyCheck,
     pace: ReadPace,
-    may_link: bool,
+    links: Links,
     /// Value files that were not taken over from verified ones.
     new_values: BTreeSet<u64>,
     summary: CopySummary,
@@ -51,7 +51,7 @@ pub(super) fn fill(
         sources,
         check: how.check,
         pace: how.pace(),
-        may_link: true,
+        links: Links::new(),
         new_values: BTreeSet::new(),
         summary: CopySummary::default(),
     };
@@ -117,12 +117,12 @@ impl Filling<'_> {
     /// Links or copies a file of this length. Returns whether it is taken over from verified files.
     fn take(&mut self, wanted: Wanted<'_>, from: &Path, to: &Path, bytes: u64) -> Result<Taken> {
         self.engine.core.health.check_readable()?;
-        let shared = match self.may_link {
+        let shared = match self.links.are_possible {
             true => (self.sources.files)(self.engine, wanted),
             false => None,
         };
         if let Some(shared) = shared {
-            match self.target.link(&shared.path, to, &mut self.may_link)? {
+            match self.target.link(&shared.path, to, &mut self.links)? {
                 Ok(()) => {
                     self.summary.bytes_linked += bytes;
                     return Ok(Taken {
@@ -215,12 +215,12 @@ impl Filling<'_> {
         let mut linked = BTreeSet::new();
         for &number in numbers.iter() {
             self.engine.core.health.check_readable()?;
-            if !self.may_link {
+            if !self.links.are_possible {
                 break;
             }
             let from = container_path(&self.engine.disk.dir, number);
             let to = container_path(&self.target.dir, number);
-            match self.target.link(&from, &to, &mut self.may_link)? {
+            match self.target.link(&from, &to, &mut self.links)? {
                 Ok(()) => {
                     let len = self.engine.disk.vfs.open(&to, false);
                     let len = len.and_then(|file| file.len());

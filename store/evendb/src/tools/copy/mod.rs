@@ -51,6 +51,7 @@ use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind};
 use evendb_storage::{Error as StorageError, TableId};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -211,6 +212,37 @@ impl CopyMoment {
     }
 }
 
+/// What a copy knows of links.
+pub(crate) struct Links {
+    /// Whether the two file systems may be linked.
+    are_possible: bool,
+    /// The directories that were looked at, with their names that are not regular files: one look
+    /// for a thousand files. `None` where the look failed.
+    seen: BTreeMap<PathBuf, Option<Vec<OsString>>>,
+}
+
+impl Links {
+    fn new() -> Links {
+        Links {
+            are_possible: true,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a look at the file's directory has shown that it is regular, as far as it is there.
+    fn is_seen_regular(&mut self, vfs: &dyn Vfs, path: &Path) -> bool {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return false;
+        };
+        if !self.seen.contains_key(dir) {
+            let irregular = vfs.list_irregular(dir).ok();
+            self.seen.insert(dir.to_owned(), irregular);
+        }
+        let irregular = self.seen.get(dir).and_then(Option::as_ref);
+        irregular.is_some_and(|names| names.iter().all(|irregular| irregular != name))
+    }
+}
+
 /// A directory that is becoming a database.
 pub(crate) struct Target<'v> {
     vfs: &'v dyn Vfs,
@@ -366,15 +398,19 @@ impl Target<'_> {
         &self,
         from: &Path,
         to: &Path,
-        may_link: &mut bool,
+        links: &mut Links,
     ) -> Result<std::result::Result<(), io::Error>> {
-        match self.vfs.hard_link(from, to) {
+        let linked = match links.is_seen_regular(self.vfs, from) {
+            true => self.vfs.hard_link_regular(from, to),
+            false => self.vfs.hard_link(from, to),
+        };
+        match linked {
             Ok(()) => Ok(Ok(())),
             Err(error) => match error.kind() {
                 io::ErrorKind::CrossesDevices
                 | io::ErrorKind::Unsupported
                 | io::ErrorKind::PermissionDenied => {
-                    *may_link = false;
+                    links.are_possible = false;
                     Ok(Err(error))
                 }
                 io::ErrorKind::TooManyLinks => Ok(Err(error)),

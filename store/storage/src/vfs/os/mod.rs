@@ -84,6 +84,10 @@ impl Vfs for OsVfs {
         fs::hard_link(from, to)
     }
 
+    fn hard_link_regular(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.check_regular(path)?;
         fs::remove_file(path)

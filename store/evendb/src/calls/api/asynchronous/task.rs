@@ -23,35 +23,37 @@ use evendb_base::wakers::Promise;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
 
-type Work<T> = Box<dyn FnOnce() -> Result<T> + Send>;
-
-/// See the module.
-struct Task<T> {
-    work: Mutex<Option<Work<T>>>,
+/// See the module. One allocation holds all of it.
+struct Task<T, W> {
+    work: Mutex<Option<W>>,
     promise: Promise<Result<T>>,
 }
 
-impl<T> Task<T> {
-    fn tell(&self, result: Result<T>) {
-        // What nobody wants any more is dropped here.
-        drop(self.promise.keep(result));
-    }
+/// A task whose work is not named.
+trait Promised<T>: PoolJob {
+    fn promise(&self) -> &Promise<Result<T>>;
 }
 
-impl<T: Send> PoolJob for Task<T> {
-    fn run(&self) {
+impl<T: Send, W: FnOnce() -> Result<T> + Send> PoolJob for Task<T, W> {
+    fn run(&self) -> Option<Waker> {
         let work = self.work.lock().take();
-        let Some(work) = work.filter(|_| !self.promise.is_over()) else {
-            return;
-        };
+        let work = work.filter(|_| !self.promise.is_over())?;
         let result = catch_unwind(AssertUnwindSafe(work));
-        self.tell(result.unwrap_or_else(|_| Err(panicked())));
+        let result = result.unwrap_or_else(|_| Err(panicked()));
+        // What nobody wants any more is dropped here.
+        self.promise.put(result).ok().flatten()
     }
 
     fn refuse(&self) {
         let work = self.work.lock().take();
-        self.tell(Err(Error::closed()));
+        drop(self.promise.keep(Err(Error::closed())));
         drop(work);
+    }
+}
+
+impl<T: Send, W: FnOnce() -> Result<T> + Send> Promised<T> for Task<T, W> {
+    fn promise(&self) -> &Promise<Result<T>> {
+        &self.promise
     }
 }
 
@@ -72,7 +74,7 @@ pub(super) struct Job<T: Send + 'static> {
     handle: Arc<Handle>,
     /// The threads that do it.
     role: ThreadRole,
-    task: Arc<Task<T>>,
+    task: Arc<dyn Promised<T>>,
     handed: bool,
     /// Its number in the queue.
     number: Option<u64>,
@@ -85,7 +87,7 @@ impl<T: Send + 'static> Job<T> {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Job<T> {
         let task = Task {
-            work: Mutex::new(Some(Box::new(work))),
+            work: Mutex::new(Some(work)),
             promise: Promise::default(),
         };
         Job {
@@ -111,11 +113,12 @@ impl<T: Send + 'static> Job<T> {
                 .hand_over(self.role, self.task.clone())
             {
                 Handed::Queued(number) => self.number = Some(number),
-                Handed::NoThread => self.task.run(),
+                // This future has not left its waker yet, so nobody has to be woken.
+                Handed::NoThread => drop(self.task.run()),
                 Handed::Closed => self.task.refuse(),
             }
         }
-        match self.task.promise.poll(waker) {
+        match self.task.promise().poll(waker) {
             Some(result) => {
                 self.number = None;
                 Poll::Ready(result)
@@ -133,7 +136,7 @@ impl<T: Send + 'static> Drop for Job<T> {
             return;
         }
         if let Some(number) = self.number {
-            self.task.promise.give_up();
+            self.task.promise().give_up();
             drop(self.handle.engine.work.pool(self.role).remove(number));
         }
     }

@@ -171,17 +171,18 @@ pub(crate) fn merge_logs(context: &JobContext<'_>, chunks: &[Arc<Chunk>]) -> Res
     Ok(())
 }
 
-/// Merges the logs of the first chunks of `chunks`, until there is enough for one sync; returns the
-/// number of chunks that it has looked at.
+/// Merges the logs of the first chunks of `chunks`, until there is enough for one sync, or a fork
+/// waits; returns the number of chunks that it has looked at.
 fn merge_some(context: &JobContext<'_>, chunks: &[Arc<Chunk>]) -> Result<usize> {
     let &JobContext { core, disk, .. } = context;
     let (mut merged, mut written, mut done) = (Vec::new(), 0, 0);
-    let _not_sealed = disk.container.writing();
+    let _not_sealed = disk.container.writing_for_long();
     let mut writer = disk.container.run_writer();
     let first = chunks.iter().take(CHUNKS_AHEAD);
     first.for_each(|chunk| ask_for_runs(context, chunk));
     while let Some(chunk) = chunks.get(done)
         && written < MERGED_BYTES_MAX
+        && !(done > 0 && disk.container.is_awaited())
     {
         if let Some(later) = chunks.get(done + CHUNKS_AHEAD) {
             ask_for_runs(context, later);

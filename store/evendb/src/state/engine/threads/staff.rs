@@ -7,7 +7,6 @@
 //! Thread safety: any thread; the list of threads is locked before the queue. Not here: what the
 //! threads do, which [`Work::begin`] is given, and what happens when one panics.
 
-use crate::engine::pool::READERS_MAX;
 use crate::engine::work::Work;
 use crate::memory::shared::{Member, Turn};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -162,7 +161,7 @@ impl Work {
         let most = match role {
             ThreadRole::Worker => self.staff.workers_max(),
             ThreadRole::Heat => HEAT_THREADS,
-            ThreadRole::Reader => READERS_MAX,
+            ThreadRole::Reader => self.readers.threads_max(),
             _ => 1,
         };
         {

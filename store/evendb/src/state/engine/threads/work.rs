@@ -8,7 +8,7 @@
 //! ([`crate::worker`]).
 
 use crate::chunk::Chunk;
-use crate::engine::pool::Pool;
+use crate::engine::pool::{Pool, READERS_MAX};
 use crate::engine::staff::Staff;
 use crate::engine::staff::{ROLES, ThreadRole};
 use crate::manifest::ChunkId;
@@ -131,7 +131,6 @@ impl JobQueue {
 }
 
 /// The work queue and the threads that empty it.
-#[derive(Default)]
 pub(crate) struct Work {
     pub(crate) queue: Mutex<JobQueue>,
     /// Signals a job, or a stop.
@@ -153,6 +152,24 @@ pub(crate) struct Work {
     /// Reads that futures wait for, and their writes that wait for room.
     pub(crate) readers: Pool,
     pub(crate) writer: Pool,
+}
+
+impl Default for Work {
+    fn default() -> Work {
+        Work {
+            queue: Mutex::default(),
+            jobs: Condvar::default(),
+            upkeep: Condvar::default(),
+            idle: Condvar::default(),
+            stopping: Condvar::default(),
+            half_full: AtomicBool::default(),
+            resting: CachePadded::default(),
+            turns: AtomicU64::default(),
+            staff: Staff::default(),
+            readers: Pool::new(READERS_MAX),
+            writer: Pool::new(1),
+        }
+    }
 }
 
 impl Work {

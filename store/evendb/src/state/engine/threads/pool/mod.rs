@@ -1,5 +1,5 @@
-//! Pools: jobs that futures hand over, because they wait for the disk or for room, and the queue
-//! from which threads of the database take them.
+//! Pools: jobs that futures hand over, because they wait for the disk or for room, and the threads
+//! of the database that take them.
 //!
 //! ```text
 //!   future --first poll--> push: numbered queue --take--> thread of the pool: the job, its result
@@ -8,56 +8,53 @@
 //!      v                      v                                v
 //!   remove: it never runs   refuse: Closed, at once       started again by the next push
 //! ```
-//! There are two pools. **Readers** read for gets and scans: up to [`READERS_MAX`] threads, so that
-//! many reads are under way at once. One **writer** makes the writes that have to wait for room, in
-//! the order in which they came.
+//! There are two pools. **Readers** read for gets and scans: up to [`READERS_MAX`] jobs run at the
+//! same time. One **writer** makes the writes that have to wait for room, in the order in which
+//! they came.
+//!
+//! The queue and the rules by which threads sleep, wake each other and wake futures are in
+//! [`queue`].
 //!
 //! Invariants: a job owns all that it uses, its buffers too, and goes on when its future is gone.
 //! A job never waits for another job of a pool, so one thread is enough for any number of them. A
 //! job is in the queue as long as its future lives and no thread has taken it, so the queue is
-//! never longer than the living futures. No push is missed: a thread that wants to go asks, under
-//! the lock of the work queue, whether it was called since it looked ([`Work::may_leave`]); a push
-//! puts the job down before it calls.
+//! bounded by the living futures. No push is missed. A thread of the pool is counted as serving
+//! from before it looks until it has found the queue empty, both under the lock of the queue; a
+//! push that finds one serving relies on its next look, and any other push calls the role
+//! ([`Work::may_leave`] has what a call does for a thread that is about to go).
 //!
 //! Thread safety: any thread; a pool's mutex is a leaf, and no job is run, refused or dropped under
-//! it. Not here: what a job does, and its result ([`PoolJob`]).
+//! it, and no waker is woken. Not here: what a job does, and its result ([`PoolJob`]).
+
+mod queue;
 
 use crate::engine::staff::ThreadRole;
 use crate::engine::work::Work;
 use crate::sync::{Arc, Condvar, Mutex};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use evendb_base::wakers::wake;
+use queue::{Limits, Need, Queue, WATCH};
+use std::task::Waker;
+use std::time::{Duration, Instant};
 
-/// The largest number of threads that read for futures.
+/// The largest number of reads for futures that are under way at the same time.
 pub(crate) const READERS_MAX: usize = 16;
 
 /// Work for a thread of a pool. Exactly one of the two is called, or neither if the future was
 /// dropped first.
 pub(crate) trait PoolJob: Send + Sync {
-    /// Does it, and tells its future. It does not unwind.
-    fn run(&self);
+    /// Does it, and puts the result down for its future. Returns what has to be woken then, soon.
+    /// It does not unwind.
+    fn run(&self) -> Option<Waker>;
     /// The database closes: tells its future so.
     fn refuse(&self);
 }
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Pool {
     queue: Mutex<Queue>,
+    limits: Limits,
     /// Signals a job, or the end.
     came: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    /// By their numbers, in the order in which they came.
-    jobs: BTreeMap<u64, Arc<dyn PoolJob>>,
-    /// The number of the job that came last.
-    last: u64,
-    /// The number of threads that wait for a job, and of jobs that run.
-    waiting: usize,
-    running: usize,
-    ended: bool,
 }
 
 /// The outcome of handing a job over.
@@ -71,60 +68,59 @@ pub(crate) enum Handed {
 }
 
 impl Pool {
-    /// Queues a job. Returns its number, and whether more threads are needed.
+    /// A pool of which at most this number of jobs run at the same time.
+    pub(crate) fn new(running_max: usize) -> Pool {
+        Pool {
+            queue: Mutex::default(),
+            limits: Limits::of(running_max),
+            came: Condvar::default(),
+        }
+    }
+
+    /// The number of threads that the pool may have.
+    pub(crate) fn threads_max(&self) -> usize {
+        self.limits.threads
+    }
+
+    /// Queues a job. Returns its number, and whether a thread has to be called.
     fn push(&self, job: Arc<dyn PoolJob>) -> Option<(u64, bool)> {
         let mut queue = self.queue.lock();
         if queue.ended {
             return None;
         }
-        queue.last += 1;
-        let number = queue.last;
-        queue.jobs.insert(number, job);
-        self.came.notify_one();
-        Some((number, queue.jobs.len() > queue.waiting))
+        let number = queue.push(job);
+        let need = queue.need(&self.limits);
+        drop(queue);
+        Some((number, self.meet(need)))
+    }
+
+    /// Wakes a thread, if one is needed and waits. Returns whether one has to be called. The caller
+    /// has let go of the lock: a thread that is woken under it would wait for it at once.
+    fn meet(&self, need: Need) -> bool {
+        if need == Need::Wake {
+            self.came.notify_one();
+        }
+        need == Need::Call
     }
 
     /// Takes a job back that no thread has taken. The caller drops it.
     pub(crate) fn remove(&self, number: u64) -> Option<Arc<dyn PoolJob>> {
-        self.queue.lock().jobs.remove(&number)
+        self.queue.lock().remove(number)
     }
 
     /// Whether any job waits or runs.
     pub(crate) fn is_busy(&self) -> bool {
         let queue = self.queue.lock();
-        queue.running > 0 || !queue.jobs.is_empty()
+        queue.running > 0 || queue.len() > 0
     }
 
-    /// The next job for a thread of the pool; `None` if none came for a while, or at the end.
-    pub(crate) fn take(&self, patience: Duration) -> Option<Arc<dyn PoolJob>> {
-        let mut queue = self.queue.lock();
-        loop {
-            if let Some((_, job)) = queue.jobs.pop_first() {
-                queue.running += 1;
-                return Some(job);
-            }
-            if queue.ended {
-                return None;
-            }
-            queue.waiting += 1;
-            let timed_out = self.came.wait_for(&mut queue, patience).timed_out();
-            queue.waiting -= 1;
-            if timed_out && queue.jobs.is_empty() {
-                return None;
-            }
-        }
-    }
-
-    /// The next job, if there is one.
+    /// The next job, if there is one, for a caller that is no thread of the pool.
     fn take_now(&self) -> Option<Arc<dyn PoolJob>> {
-        let mut queue = self.queue.lock();
-        let (_, job) = queue.jobs.pop_first()?;
-        queue.running += 1;
-        Some(job)
+        self.queue.lock().take()
     }
 
-    /// A job that was taken is done.
-    pub(crate) fn done(&self) {
+    /// A job that [`take_now`](Self::take_now) gave is done.
+    fn done(&self) {
         self.queue.lock().running -= 1;
     }
 
@@ -132,10 +128,133 @@ impl Pool {
     pub(crate) fn end(&self) {
         let mut queue = self.queue.lock();
         queue.ended = true;
-        let left = std::mem::take(&mut queue.jobs);
+        let left = queue.take_all();
+        let due = std::mem::take(&mut queue.due);
         drop(queue);
         self.came.notify_all();
-        left.values().for_each(|job| job.refuse());
+        wake(due);
+        left.iter().for_each(|job| job.refuse());
+    }
+
+    /// A thread begins to serve the pool.
+    pub(crate) fn serve(&self) -> Server<'_> {
+        Server {
+            pool: self,
+            counted: false,
+            lacks: false,
+            began: None,
+        }
+    }
+}
+
+/// A thread of a pool.
+pub(crate) struct Server<'p> {
+    pool: &'p Pool,
+    /// Whether the thread is counted as serving.
+    counted: bool,
+    /// Whether it has seen that one more thread has to be called.
+    lacks: bool,
+    /// When its job began.
+    began: Option<Instant>,
+}
+
+/// Now; `None` in a model, which has no time.
+fn now() -> Option<Instant> {
+    cfg!(not(any(evendb_loom, evendb_shuttle))).then(Instant::now)
+}
+
+impl Server<'_> {
+    /// The next job; `None` if none came for a while, or at the end. Then the thread is no longer
+    /// counted as serving.
+    pub(crate) fn take(&mut self, patience: Duration) -> Option<Arc<dyn PoolJob>> {
+        let pool = self.pool;
+        let mut queue = pool.queue.lock();
+        if !self.counted {
+            queue.serving += 1;
+            self.counted = true;
+        }
+        loop {
+            if queue.may_take(&pool.limits)
+                && let Some(job) = queue.take()
+            {
+                // One thread wakes the next, as long as there is more to do than threads do.
+                let need = queue.need(&pool.limits);
+                drop(queue);
+                self.lacks |= pool.meet(need);
+                self.began = now();
+                return Some(job);
+            }
+            if queue.ended {
+                break;
+            }
+            let watches = queue.begin_wait(&pool.limits);
+            let time = if watches { WATCH } else { patience };
+            let taken = queue.taken;
+            let timed_out = pool.came.wait_for(&mut queue, time).timed_out();
+            let due = queue.end_wait(watches);
+            if watches && timed_out && queue.taken == taken {
+                // The jobs that run take longer than reads from the system's cache.
+                queue.pace.is_slow();
+            }
+            if !due.is_empty() {
+                drop(queue);
+                wake(due);
+                queue = pool.queue.lock();
+                continue;
+            }
+            // In a model, which has no time, every wait is over at once.
+            let has_waited = !watches || cfg!(any(evendb_loom, evendb_shuttle));
+            if timed_out && has_waited && queue.len() == 0 {
+                break;
+            }
+        }
+        queue.serving -= 1;
+        self.counted = false;
+        None
+    }
+
+    /// The job that was taken is done, with what it wants woken. Wakes that, now or together with
+    /// others. The caller still has the job: it may be the last that keeps the database open, and
+    /// from here on closing does not wait for it. Returns the next job, if there is one and nothing
+    /// had to be woken before.
+    pub(crate) fn done(&mut self, woken: Option<Waker>) -> Option<Arc<dyn PoolJob>> {
+        let pool = self.pool;
+        let end = now();
+        let mut queue = pool.queue.lock();
+        queue.running -= 1;
+        if let (Some(began), Some(end)) = (self.began, end) {
+            queue.pace.note(end.duration_since(began));
+        }
+        queue.due.extend(woken);
+        let due = queue.due_now();
+        if !due.is_empty() {
+            // A waker may take its time: nothing is taken that would wait for it.
+            drop(queue);
+            wake(due);
+            return None;
+        }
+        let next = match queue.may_take(&pool.limits) {
+            true => queue.take(),
+            false => None,
+        };
+        let need = queue.need(&pool.limits);
+        drop(queue);
+        self.lacks |= pool.meet(need);
+        self.began = end;
+        next
+    }
+
+    /// Whether one more thread has to be called, by the caller.
+    pub(crate) fn take_lack(&mut self) -> bool {
+        std::mem::take(&mut self.lacks)
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        if self.counted {
+            self.pool.queue.lock().serving -= 1;
+        }
     }
 }
 
@@ -163,8 +282,9 @@ impl Work {
             // on it: each put its job down before it asked, and asked before that thread was
             // counted as gone. So they are seen here, and the caller does them all.
             while let Some(job) = pool.take_now() {
-                job.run();
+                let woken = job.run();
                 pool.done();
+                wake(woken);
             }
             if own.is_some() {
                 return Handed::NoThread;
@@ -196,38 +316,4 @@ mod models;
 
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-mod tests {
-    use super::*;
-    use crate::engine::staff::Body;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    #[derive(Default)]
-    struct Counted(AtomicU32);
-
-    impl PoolJob for Counted {
-        fn run(&self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-
-        fn refuse(&self) {}
-    }
-
-    /// Otherwise the future of the first job would wait for ever.
-    #[test]
-    fn a_caller_that_gets_no_thread_does_the_jobs_that_relied_on_it() {
-        let work = Work::default();
-        work.allow(1, None, |_| Some(Body::Thread(Box::new(|| {}))));
-        work.staff.refuses.store(true, Ordering::Relaxed);
-        let (first, second) = (Arc::new(Counted::default()), Arc::new(Counted::default()));
-        // It came while a thread was to be started.
-        assert!(work.writer.push(first.clone()).is_some());
-        let handed = work.hand_over(ThreadRole::Writer, second.clone());
-        assert!(
-            matches!(handed, Handed::NoThread),
-            "the caller does its own"
-        );
-        assert_eq!(first.0.load(Ordering::Relaxed), 1);
-        assert_eq!(second.0.load(Ordering::Relaxed), 0);
-        assert!(!work.writer.is_busy());
-    }
-}
+mod tests;
