@@ -19,7 +19,7 @@ fn value(number: u32, bytes: usize) -> Vec<u8> {
 }
 
 fn get(db: &Db, number: u32) -> evendb::Value {
-    db.get(key(number)).unwrap().unwrap()
+    db.get(key(number)).expect("reads").expect("it is there")
 }
 
 /// The same bytes at the same place, twice.
@@ -53,7 +53,6 @@ fn a_value_in_ram_is_lent_and_stays_as_it_was() {
     db.settle_debt().unwrap();
     assert_eq!(db.get(key(8)).unwrap(), None);
     db.close().unwrap();
-    drop(db);
     assert_eq!(
         *new,
         *value(7, 300),
@@ -83,7 +82,6 @@ fn a_value_that_is_most_of_its_block_keeps_the_block_and_a_short_one_does_not() 
     let places: HashSet<_> = held.iter().map(|value| value.as_ptr()).collect();
     assert_eq!(places.len(), 200, "each get has read for itself");
     db.close().unwrap();
-    drop(db);
     for (number, found) in (0..200).zip(held) {
         let bytes = if number % 2 == 0 { 100_000 } else { 50 };
         assert_eq!(*found, *value(number, bytes));

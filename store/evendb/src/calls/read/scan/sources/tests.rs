@@ -198,7 +198,7 @@ fn a_scan_of_guards_reads_the_tables_that_it_comes_to() {
             false => (Bound::Unbounded, Bound::Included(middle.as_str())),
         };
         let mut cursor = db.cursor::<&str>(range).limit_hint(RECORDS_MIN as u64);
-        assert_eq!(take(&mut cursor, forward, 1), [middle.clone()]);
+        assert_eq!(take(&mut cursor, forward, 1), std::slice::from_ref(&middle));
         let end = if forward { &cursor.front } else { &cursor.back };
         // The records that a fill takes lie in two or three tables.
         let reads = end.scan.as_ref().unwrap().run_reads();
