@@ -53,7 +53,6 @@ fn a_value_in_ram_is_lent_and_stays_as_it_was() {
     db.settle_debt().unwrap();
     assert_eq!(db.get(key(8)).unwrap(), None);
     db.close().unwrap();
-    drop(db);
     assert_eq!(
         *new,
         *value(7, 300),
@@ -63,7 +62,7 @@ fn a_value_in_ram_is_lent_and_stays_as_it_was() {
 }
 
 #[test]
-fn a_value_that_is_most_of_its_block_keeps_the_block_and_a_short_one_does_not() {
+fn values_read_from_tables_outlive_the_database() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         let options = options().advanced(|advanced| {
@@ -83,7 +82,6 @@ fn a_value_that_is_most_of_its_block_keeps_the_block_and_a_short_one_does_not() 
     let places: HashSet<_> = held.iter().map(|value| value.as_ptr()).collect();
     assert_eq!(places.len(), 200, "each get has read for itself");
     db.close().unwrap();
-    drop(db);
     for (number, found) in (0..200).zip(held) {
         let bytes = if number % 2 == 0 { 100_000 } else { 50 };
         assert_eq!(*found, *value(number, bytes));
