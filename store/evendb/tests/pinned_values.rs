@@ -39,11 +39,8 @@ fn a_value_in_ram_is_lent_and_stays_as_it_was() {
     assert!(is_lent(&db, 7), "out of a new record");
     let new = get(&db, 7);
     db.flush().unwrap();
-    for record in db.iter() {
-        // So that the records come into RAM.
-        record.unwrap();
-    }
-    assert!(is_lent(&db, 8), "out of a page or a row");
+    // The first get may read a table; what it read comes into RAM.
+    assert!((0..1000).any(|_| is_lent(&db, 8)), "out of a page or a row");
     let kept = get(&db, 8);
     for number in 0..500 {
         db.put(key(number), "other").unwrap();
