@@ -19,7 +19,8 @@ fn value(number: u32, bytes: usize) -> Vec<u8> {
 }
 
 fn get(db: &Db, number: u32) -> evendb::Value {
-    db.get(key(number)).unwrap().unwrap()
+    let found = db.get(key(number)).expect("reads");
+    found.expect("it was put")
 }
 
 /// The same bytes at the same place, twice.
