@@ -19,7 +19,8 @@ fn value(number: u32, bytes: usize) -> Vec<u8> {
 }
 
 fn get(db: &Db, number: u32) -> evendb::Value {
-    db.get(key(number)).expect("reads").expect("it is there")
+    let found = db.get(key(number)).expect("reads");
+    found.expect("it was put")
 }
 
 /// The same bytes at the same place, twice.
@@ -39,11 +40,8 @@ fn a_value_in_ram_is_lent_and_stays_as_it_was() {
     assert!(is_lent(&db, 7), "out of a new record");
     let new = get(&db, 7);
     db.flush().unwrap();
-    for record in db.iter() {
-        // So that the records come into RAM.
-        record.unwrap();
-    }
-    assert!(is_lent(&db, 8), "out of a page or a row");
+    // The first get may read a table; what it read comes into RAM.
+    assert!((0..1000).any(|_| is_lent(&db, 8)), "out of a page or a row");
     let kept = get(&db, 8);
     for number in 0..500 {
         db.put(key(number), "other").unwrap();
@@ -62,7 +60,7 @@ fn a_value_in_ram_is_lent_and_stays_as_it_was() {
 }
 
 #[test]
-fn a_value_that_is_most_of_its_block_keeps_the_block_and_a_short_one_does_not() {
+fn values_read_from_tables_outlive_the_database() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         let options = options().advanced(|advanced| {

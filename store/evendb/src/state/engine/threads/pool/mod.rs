@@ -68,7 +68,7 @@ pub(crate) enum Handed {
 }
 
 impl Pool {
-    /// A pool of which at most this number of jobs run at the same time.
+    /// A pool that runs at most this number of jobs at the same time.
     pub(crate) fn new(running_max: usize) -> Pool {
         Pool {
             queue: Mutex::default(),

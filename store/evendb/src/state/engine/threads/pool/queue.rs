@@ -17,8 +17,8 @@
 //! read that hangs holds up no other for longer than that, although few threads are awake.
 //!
 //! Invariants: nothing is left to be woken ([`Queue::due`]) unless a thread watches. A job that
-//! waits has a thread that is awake, or that watches, or that is being called. `woken` is never more
-//! than the number of threads that wait and are about to come back: it grows with each
+//! waits has a thread that is awake, or that watches, or that is being called. `woken` is never
+//! more than the number of threads that wait and are about to come back: it grows with each
 //! notification, while more threads wait, and each thread that comes back takes one off.
 //!
 //! Thread safety: plain data under the pool's mutex.
