@@ -143,7 +143,7 @@ fn commands_that_come_together_are_one_entry_and_one_sync() {
             assert_eq!(value(answer), expected, "{number}");
         }
         let record = log.store().log.db().stats().bytes_written.commit_log - before;
-        // A command is some 40 bytes, and a record of its own would have a header of 64.
+        // A command is some 45 bytes, and a record of its own would have a header of 64.
         assert!(record < 200 * 50, "{record}");
     });
 }
@@ -189,7 +189,7 @@ fn a_client_that_goes_takes_nothing_from_the_others() {
             let proposer = proposer.clone();
             async move { proposer.write(command(2, b"of one that stays", 1)).await }
         });
-        // Both have called, and nothing is written yet.
+        // Both have called.
         tokio::task::yield_now().await;
         gone.abort();
         let written = stays.await.expect("no panic").expect("is written");

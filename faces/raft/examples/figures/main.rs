@@ -2,10 +2,10 @@
 //! with an in-memory network, at 1, 16 and 256 clients; on EvenDB, RocksDB and redb.
 //!
 //! ```console
-//! $ cargo run --release --example figures -- 15 .                     seconds a figure, a directory
-//! $ cargo run --release --example figures -- 15 . evendb rocksdb      only these stores
-//! $ cargo run --release --example figures -- 15 . grouped             commands that come together
-//!                                                                     are one entry, in all stores
+//! $ cargo run --release --example figures -- 15 .                  seconds a figure, a directory
+//! $ cargo run --release --example figures -- 15 . evendb rocksdb   only these stores
+//! $ cargo run --release --example figures -- 15 . grouped          commands that come together
+//!                                                                  are one entry, in all stores
 //! ```
 //! A command puts a value of 100 bytes under a random key, and is an entry of its own if the groups
 //! of [`Proposer`] are not asked for. The directory should be on a disk, not in memory. [`written`]

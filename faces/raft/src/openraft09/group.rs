@@ -9,7 +9,7 @@
 //! client --write--> queue                           |          ^
 //! client --write--> queue                           '- committed, applied: answers each client
 //! ```
-//! [`Group`] is what an entry and its answer are; [`Grouped`] makes a machine of single commands one
+//! [`Group`] is what an entry and its answer are; [`Grouped`] makes a machine of commands one
 //! of groups; [`Proposer`] is what clients call.
 //!
 //! Invariants: at most one entry of a proposer is on its way, so commands are applied in the order
@@ -125,7 +125,8 @@ struct Waiting<C: RaftTypeConfig, T, A> {
     answer: oneshot::Sender<Outcome<C, A>>,
 }
 
-/// The task's presence. If it ends before its work, whoever waits is told by the end of its sender.
+/// The task's presence. If it ends before its work, clients that wait are told by the end of their
+/// senders.
 struct Attending<C: RaftTypeConfig, T, A> {
     shared: Arc<Shared<C, T, A>>,
     is_done: bool,
