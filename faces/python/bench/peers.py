@@ -27,7 +27,9 @@ interpreter, the store's caches (half of it) and the page cache of its files, wh
 sqlite3 have. Each store is loaded once, in random order of keys and without the limit, since a
 B-tree's load under the limit takes hours; the times of `load` are of that one load, and `close` is
 part of them. Then the system forgets the files' pages, and each turn opens the stores again, one
-after the other, in a process within the limit, for get, 4 get, scan, put and 4 put, in this order.
+after the other, in a process within the limit, for get, 4 get, scan, put and 4 put, in this order,
+after `--warm` seconds of gets: each store has caches to fill. Here no two values are equal, so that
+a store which compresses has no less to read.
 The default takes about twelve minutes of a quiet machine, half of them for the load of diskcache;
 `--only` leaves stores out. It needs about 4 GiB where temporary files lie (TMPDIR).
 
@@ -263,12 +265,21 @@ def rate(call, asked, seconds, threads=1, arguments=list):
     return sum(done) / (time.perf_counter() - began) / 1e3
 
 
-def load(store, keys):
+def one_value(_, value=random.Random(1).randbytes(VALUE_BYTES)):
+    return value
+
+
+def own_value(key, pool=random.Random(1).randbytes(1 << 20)):
+    """A value that does not repeat: a store that compresses would have less than the data."""
+    start = int(key[4:]) * 7919 % (len(pool) - VALUE_BYTES)
+    return pool[start : start + VALUE_BYTES]
+
+
+def load(store, keys, value_of=one_value):
     """Thousands of records a second."""
-    value = random.Random(1).randbytes(VALUE_BYTES)
     began = time.perf_counter()
     for at in range(0, len(keys), BATCH):
-        store.batch([(key, value) for key in keys[at : at + BATCH]])
+        store.batch([(key, value_of(key)) for key in keys[at : at + BATCH]])
     return len(keys) / (time.perf_counter() - began) / 1e3
 
 
@@ -289,9 +300,8 @@ def measures(store, name, order):
             yield what, getattr(store, call), threads
 
 
-def check(name, store, keys):
-    right = [random.Random(seed).randbytes(VALUE_BYTES) for seed in (1, 3)]
-    if any(store.get(key) not in right for key in keys):
+def check(name, store, keys, value_of=one_value):
+    if any(store.get(key) not in (value_of(key), value_of(key)[::-1], OTHER) for key in keys):
         raise SystemExit(f"{name} lost a record")
 
 
@@ -324,7 +334,7 @@ def load_without_limit(name, path, asked):
     keys = all_keys(asked.mib)
     began = time.perf_counter()
     store = STORES[name](path, asked.memory)
-    load(store, keys)
+    load(store, keys, own_value)
     store.close()
     took = time.perf_counter() - began
     forget(path)
@@ -355,10 +365,11 @@ def measure_within_limit(name, path, asked):
         return [(key_of(number),) for number in some]
 
     def puts(some):
-        return [(key_of(number), OTHER) for number in some]
+        return [(key, own_value(key)[::-1]) for key in map(key_of, some)]
 
     store = STORES[name](path, asked.memory)
-    check(name, store, [key_of(number) for number in numbers(200)])
+    check(name, store, [key_of(number) for number in numbers(200)], own_value)
+    rate(store.get, numbers(300_000), asked.warm, 1, gets)
     rates = {}
     for what, call, threads in measures(store, name, ("get", "4 get", "scan", "put", "4 put")):
         arguments = puts if what.endswith("put") else gets
@@ -372,7 +383,7 @@ def part(what, name, path, asked, limit=None):
     """Runs a part in a process of its own. `None` if the store is not installed."""
     command = [sys.executable, __file__, "--part", what, "--path", path, "--only", name,
                "--mib", str(asked.mib), "--memory", str(asked.memory),
-               "--seconds", str(asked.seconds)]
+               "--seconds", str(asked.seconds), "--warm", str(asked.warm)]
     if limit is not None:
         script = pathlib.Path(__file__).resolve().parents[3] / "scripts" / "with-memory-limit"
         command = [str(script), f"{limit}M", *command]
@@ -452,6 +463,7 @@ def main():
     parser.add_argument("--memory", type=int, help="MiB; 256, or 96 with --four-times")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--warm", type=float, default=3.0)
     parser.add_argument("--only", default=",".join(STORES), help="names, with commas")
     parser.add_argument("--add", metavar="FILE", help="turns of earlier pieces, and of this one")
     parser.add_argument("--place", metavar="FOLDER", help="where loaded stores are kept")

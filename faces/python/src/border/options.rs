@@ -53,7 +53,7 @@ fn key_of(given: &Bound<'_, PyAny>) -> PyResult<Key> {
     Ok(Key::new(bytes))
 }
 
-/// The keys of `encryption_key`: one, or a list of which the first encrypts. `None` for None.
+/// The keys of `encryption_key`: one, or a list whose first key encrypts. `None` for None.
 pub(crate) fn key_ring(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Arc<KeyRing>>> {
     let Some(given) = given.filter(|given| !given.is_none()) else {
         return Ok(None);

@@ -195,7 +195,7 @@ fn places_of(schema: &ArrowSchema) -> Result<[Place; 2], Refusal> {
     let count = usize::try_from(schema.n_children).map_err(|_| malformed())?;
     let mut columns = Vec::with_capacity(count);
     for at in 0..count {
-        // SAFETY: the specification gives an array of so many children.
+        // SAFETY: the specification gives an array of that length.
         let child = unsafe { (*schema.children.add(at)).as_ref() }.ok_or_else(malformed)?;
         let is_plain = child.dictionary.is_null();
         columns.push((text_of(child.name), text_of(child.format), is_plain));
@@ -298,9 +298,9 @@ impl Batch {
         let (rows, offset) = (size(whole.length)?, size(whole.offset)?);
         let end = rows.checked_add(offset).ok_or_else(malformed)?;
         let (children, buffers) = (size(whole.n_children)?, size(whole.n_buffers)?);
-        // SAFETY: the specification gives an array of so many buffers.
         let valid = match buffers {
             0 => ptr::null(),
+            // SAFETY: the specification gives an array of that length.
             _ => unsafe { (*whole.buffers).cast::<u8>() },
         };
         if (0..rows).any(|row| is_null(valid, offset + row)) {
@@ -312,7 +312,7 @@ impl Batch {
             if place.at >= children {
                 return Err(malformed());
             }
-            // SAFETY: as above, of children.
+            // SAFETY: the specification gives an array of that length.
             let child = unsafe { (*whole.children.add(place.at)).as_ref() };
             let child = child.ok_or_else(malformed)?;
             if size(child.length)? < end {
@@ -355,7 +355,7 @@ impl Column {
         if count < least || child.buffers.is_null() {
             return Err(malformed());
         }
-        // SAFETY: the specification gives an array of so many buffers.
+        // SAFETY: the specification gives an array of that length.
         let buffer = |at: usize| unsafe { *child.buffers.add(at) }.cast::<u8>();
         self.offset = offset;
         self.valid = buffer(0);
@@ -435,7 +435,7 @@ impl Column {
         if buffer >= count || lengths.is_null() {
             return Err(malformed());
         }
-        // SAFETY: there are so many buffers and lengths.
+        // SAFETY: there are `count` buffers and lengths.
         let (from, room) = unsafe {
             let from = (*buffers.add(buffer)).cast::<u8>();
             (from, lengths.add(buffer).read_unaligned())
