@@ -203,8 +203,10 @@ where
             // A task of its own: the client may go, and others wait for the same entry.
             drop(C::AsyncRuntime::spawn(attending.run()));
         }
-        let stopped = |_| Err(RaftError::Fatal(Fatal::Stopped));
-        answered.await.unwrap_or_else(stopped)
+        match answered.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(RaftError::Fatal(Fatal::Stopped)),
+        }
     }
 }
 
