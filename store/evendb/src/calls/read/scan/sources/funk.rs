@@ -150,6 +150,33 @@ fn nearest_run(
     left.min_by(|a, b| span.before(span.nearest_of(meta(a)), span.nearest_of(meta(b))))
 }
 
+/// Seeks the chains that are not older than `least`; `reads` has how to read each chain.
+fn seek_chains(
+    funk: &Arc<Funk>,
+    span: &FillSpan<'_>,
+    least: Version,
+    reads: impl Iterator<Item = ReadAhead>,
+    pages_max: usize,
+) -> Result<SmallVec<[ChainKeys; 1]>> {
+    let sought = reads.enumerate();
+    let sought = sought.filter(|(chain, _)| !is_older(funk.chain(*chain), least));
+    let seek = |(chain, reads): (usize, ReadAhead)| {
+        let readahead = ReadAhead {
+            next: reads.next.max(READAHEAD_PAGES).min(pages_max),
+            ..reads
+        };
+        let seek = ChainSeek {
+            from: span.from,
+            until: span.to,
+            direction: span.direction,
+            at: span.at,
+            readahead,
+        };
+        ChainKeys::seek(funk.clone(), chain, &seek)
+    };
+    sought.map(seek).collect()
+}
+
 impl FunkScan {
     /// A scan at the start of a span. The wanted records are assumed to be spread over the tables
     /// as all records are. If that is right, each table is read by one read, and no further than
@@ -190,13 +217,13 @@ impl FunkScan {
         if tables.len() + below.len() > 1 && least == Version::ZERO && asks {
             ask_for_blocks(&tables, &below, span)?;
         }
-        let FillSpan {
+        let &FillSpan {
             direction,
             from,
             to,
             at,
             ..
-        } = *span;
+        } = span;
         let seeks = chains.iter().map(|(_, reads)| reads.seek).sum::<usize>();
         let mut block_bytes = (seeks + spread.pages_max) * PAGE_BYTES;
         let mut runs = Vec::with_capacity(tables.len());
@@ -205,24 +232,8 @@ impl FunkScan {
             let keys = TableKeys::seek(table.open()?, from, to, direction, at, *reads);
             runs.push((*run, keys?));
         }
-        let mut below = SmallVec::new();
-        for (chain, (_, reads)) in chains.iter().enumerate() {
-            if is_older(funk.chain(chain), least) {
-                continue;
-            }
-            let readahead = ReadAhead {
-                next: reads.next.max(READAHEAD_PAGES).min(spread.pages_max),
-                ..*reads
-            };
-            let seek = ChainSeek {
-                from,
-                until: to,
-                direction,
-                at,
-                readahead,
-            };
-            below.push(ChainKeys::seek(funk.clone(), chain, &seek)?);
-        }
+        let reads = chains.iter().map(|&(_, reads)| reads);
+        let chains = seek_chains(funk, span, least, reads, spread.pages_max)?;
         Ok(FunkScan {
             funk: funk.clone(),
             run_reads: runs.iter().filter(|(_, run)| run.has_read()).count(),
@@ -230,7 +241,7 @@ impl FunkScan {
             ahead,
             least,
             spread,
-            chains: below,
+            chains,
             block_bytes,
         })
     }
