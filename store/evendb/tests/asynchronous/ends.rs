@@ -182,7 +182,7 @@ fn a_database_without_futures_has_no_threads_for_them() {
     let _ = drive(gets);
     let _ = drive(vec![put(&db, "l")]);
     let readers = named("evendb-reader");
-    // Sixteen that read, and one that watches.
+    // 16 of them read at the same time, and one more watches.
     assert!((1..=17).contains(&readers), "{readers}");
     assert_eq!(named("evendb-syncer"), 1);
     until("they go", || {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                      jobs that take microseconds (fast)     others
-//!   run at a time      as many as there are processors        all that may
+//!   run at a time      twice the number of processors         all that may
 //!   a push wakes       when work has piled up, or nobody      a thread for each job that waits
 //!                      is awake
 //!   done: wakes        at once; together with up to 31 others while many jobs wait, in both cases
@@ -59,7 +59,8 @@ impl Limits {
     pub(super) fn with_processors(running: usize, processors: usize) -> Limits {
         Limits {
             running,
-            fast: running.min(processors),
+            // Twice, because one that waits for a lock, or wakes futures, leaves its processor.
+            fast: running.min(2 * processors),
             threads: running + usize::from(running > 1),
         }
     }
