@@ -91,11 +91,21 @@ impl Source for TableSource {
         if !self.cursor.valid() {
             return None;
         }
-        let entry = self.cursor.entry();
-        self.high
-            .as_ref()
-            .is_none_or(|high| *entry.key < **high)
-            .then_some(entry)
+        let EntryRef {
+            key,
+            version,
+            kind,
+            value,
+        } = self.cursor.entry();
+        match &self.high {
+            Some(high) if *key >= **high => None,
+            _ => Some(EntryRef {
+                key,
+                version,
+                kind,
+                value,
+            }),
+        }
     }
 
     fn advance(&mut self) -> Result<()> {

