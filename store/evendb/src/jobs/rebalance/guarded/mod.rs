@@ -367,6 +367,13 @@ impl SpentCovers {
         })
     }
 
+    /// `None` also if they were swept since the newest of them was spent.
+    fn to_sweep(core: &Core, chunk: &Chunk, view: &View) -> Option<SpentCovers> {
+        // Relaxed: only the holder of the token acts on it, and it alone changes it.
+        let swept_to = chunk.swept_to.load(Ordering::Relaxed);
+        SpentCovers::of(core, view).filter(|spent| spent.newest > swept_to)
+    }
+
     /// Whether they may hide records of a table.
     fn may_hide_some_of(&self, table: &TableHandle) -> bool {
         table.part.meta.overlaps(&self.low, self.high.as_deref())
@@ -376,14 +383,10 @@ impl SpentCovers {
 
 /// The bytes of the tables that [`sweep_hidden`] would write again, or zero if it would do nothing.
 pub(crate) fn bytes_to_sweep(core: &Core, chunk: &Chunk, view: &View) -> u64 {
-    let swept_to = chunk.swept_to.load(Ordering::Relaxed);
-    let spent = SpentCovers::of(core, view).filter(|spent| spent.newest > swept_to);
-    let tree = view.funk.tree.as_ref();
-    let (Some(spent), Some(tree)) = (spent, tree) else {
+    let Some(spent) = SpentCovers::to_sweep(core, chunk, view) else {
         return 0;
     };
-    let level0 = view.funk.runs.iter().map(|run| &run.table);
-    let tables = tree.fragments().map(|(_, own)| &own.table).chain(level0);
+    let tables = view.funk.tables();
     let met = tables.filter(|table| spent.may_hide_some_of(table) && !table.is_damaged());
     met.map(|table| table.part.meta.data_bytes).sum()
 }
@@ -416,9 +419,7 @@ fn apply_covers(
     view: &View,
     failure: &Failure,
 ) -> Result<bool> {
-    let spent = SpentCovers::of(context.core, view);
-    let swept_to = chunk.swept_to.load(Ordering::Relaxed);
-    let Some(spent) = spent.filter(|spent| spent.newest > swept_to) else {
+    let Some(spent) = SpentCovers::to_sweep(context.core, chunk, view) else {
         return Ok(false);
     };
     let range = (spent.low.clone(), spent.high.clone());
@@ -428,7 +429,7 @@ fn apply_covers(
         Ok(fragments.any(|own| spent.may_hide_some_of(&own.table)))
     };
     let rewritten = rewrite_guards(context, keyspace, chunk, &is_due, failure)?;
-    // Relaxed: only the holder of the token reads it.
+    // Relaxed: only the holder of the token acts on it.
     chunk.swept_to.store(spent.newest, Ordering::Relaxed);
     Ok(rewritten || swept)
 }
