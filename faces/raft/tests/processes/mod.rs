@@ -201,6 +201,16 @@ async fn read(client: &Client, key: u64) -> Option<u32> {
     Some(RECORDS.version(value.as_deref()))
 }
 
+/// What a node says of its consensus, or why it does not.
+async fn told_by(client: &Client) -> String {
+    let asked = client.post("/metrics", Vec::new());
+    match tokio::time::timeout(Duration::from_secs(1), asked).await {
+        Ok(Ok((_, told))) => String::from_utf8_lossy(&told).into_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(late) => late.to_string(),
+    }
+}
+
 impl World {
     /// Makes the cluster, and waits for a leader.
     pub async fn begin(cluster: &Cluster) -> Arc<World> {
@@ -320,7 +330,11 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("no leader for {PATIENCE:?}");
+        let mut told = Vec::new();
+        for address in &self.addresses {
+            told.push(told_by(&Client::new(address)).await);
+        }
+        panic!("no leader for {PATIENCE:?}:\n{}", told.join("\n"));
     }
 
     /// The number of operations that were answered so far.
