@@ -1,11 +1,11 @@
 //! Merging sorted sources into one, version by version: checkpoints, rebalances and absorbs write
 //! the result.
 //!
-//! Sources are newest first. [`visibility`] has the rule which record comes first and which may be
-//! dropped: versions that no reader can need are dropped (I14). A tombstone is dropped only where
-//! the caller says that all older records of the chunk are among the sources (I15), and only if
-//! every reader reads at or above it. A record that has expired for all readers that see it comes
-//! out as a tombstone.
+//! Sources are newest first. [`crate::visibility`] has the rule which record comes first and which
+//! may be dropped: versions that no reader can need are dropped (I14). A tombstone is dropped only
+//! where the caller says that all older records of the chunk are among the sources (I15), and only
+//! if every reader reads at or above it. A record that has expired for all readers that see it
+//! comes out as a tombstone.
 //!
 //! A single delete and the put that comes next below it are dropped together, if no reader falls
 //! between the two: the caller of `single_delete` says that no older record of the key is anywhere.
@@ -22,6 +22,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod count;
+mod order;
 
 use crate::error::Result;
 use crate::folding::{self, OwnedRecord};
@@ -31,10 +32,11 @@ use crate::options::FilterDecision;
 use crate::sync::Arc;
 use crate::sync::yielding::Yielder;
 use crate::version::horizon::Horizon;
-use crate::visibility::{self, Dropping, Fate, KeyVersions};
+use crate::visibility::{Dropping, Fate, KeyVersions};
 use count::{Fates, Held};
 use evendb_storage::table::{ReadAhead, Table, TableCursor};
 use evendb_storage::{EntryRef, Kind, Version};
+use order::Order;
 use std::collections::VecDeque;
 
 /// Records in order: key ascending, version descending.
@@ -49,6 +51,9 @@ pub(crate) trait Source {
 pub(crate) struct TableSource {
     cursor: TableCursor,
     high: Option<Box<[u8]>>,
+    /// The cursor is on a record below `high`: found out once for each record, which is asked for
+    /// several times.
+    is_inside: bool,
     held: Held,
 }
 
@@ -74,11 +79,19 @@ impl TableSource {
         };
         let mut cursor = TableCursor::new(table, readahead);
         cursor.seek(low)?;
-        Ok(TableSource {
+        let mut source = TableSource {
             cursor,
             high: high.map(Box::from),
+            is_inside: false,
             held,
-        })
+        };
+        source.look();
+        Ok(source)
+    }
+
+    fn look(&mut self) {
+        let is_below = |high: &[u8]| *self.cursor.entry().key < *high;
+        self.is_inside = self.cursor.valid() && self.high.as_deref().is_none_or(is_below);
     }
 }
 
@@ -88,28 +101,15 @@ impl Source for TableSource {
     }
 
     fn current(&self) -> Option<EntryRef<'_>> {
-        if !self.cursor.valid() {
-            return None;
-        }
-        let EntryRef {
-            key,
-            version,
-            kind,
-            value,
-        } = self.cursor.entry();
-        match &self.high {
-            Some(high) if *key >= **high => None,
-            _ => Some(EntryRef {
-                key,
-                version,
-                kind,
-                value,
-            }),
-        }
+        self.is_inside.then(|| self.cursor.entry())
     }
 
     fn advance(&mut self) -> Result<()> {
-        Ok(self.cursor.next()?)
+        // Should the step fail, it is on no record.
+        self.is_inside = false;
+        self.cursor.next()?;
+        self.look();
+        Ok(())
     }
 }
 
@@ -189,9 +189,7 @@ fn ask(
 pub(crate) struct Merge<'s> {
     /// Newest first.
     sources: Vec<Box<dyn Source + 's>>,
-    /// The sources that are not at their end, as a heap: the first has the least record, and no
-    /// source comes before its parent at (index - 1) / 2.
-    heap: Vec<usize>,
+    order: Order,
     horizon: Horizon,
     bottom: bool,
     zero_below: Version,
@@ -277,14 +275,12 @@ impl<'s> Merge<'s> {
     }
 
     fn not_begun(sources: Vec<Box<dyn Source + 's>>, dropping: Dropping<'_>) -> Merge<'s> {
-        let heap = (0..sources.len())
-            .filter(|&source| sources[source].current().is_some())
-            .collect();
+        let order = Order::of(&sources);
         let held = sources.iter().map(|source| source.held());
         let held = held.fold(Held::default(), Held::and);
         Merge {
             sources,
-            heap,
+            order,
             horizon: dropping.horizon.clone(),
             bottom: dropping.bottom,
             zero_below: dropping.zero_below,
@@ -306,9 +302,6 @@ impl<'s> Merge<'s> {
 
     /// Moves to the first record.
     fn begin(mut self) -> Result<Merge<'s>> {
-        for parent in (0..self.heap.len() / 2).rev() {
-            self.sift_down(parent);
-        }
         self.find()?;
         Ok(self)
     }
@@ -329,6 +322,30 @@ impl<'s> Merge<'s> {
 
     /// The current record; at the bottom its version is zero if no reader can tell the difference.
     pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
+        if self.single.is_some() || self.instead.is_some() || !self.folded.is_empty() {
+            return self.current_made();
+        }
+        // Field by field, as in `TableCursor::entry`.
+        let EntryRef {
+            key,
+            version,
+            kind,
+            value,
+        } = self.sources[self.order.least()?].current()?;
+        if kind.expires(value).is_some() {
+            return self.current_made();
+        }
+        Some(EntryRef {
+            key,
+            version: self.dropping().written_version(version),
+            kind,
+            value,
+        })
+    }
+
+    /// The current record, where it is not one of a source as it is.
+    #[cold]
+    fn current_made(&self) -> Option<EntryRef<'_>> {
         let dropping = self.dropping();
         let mut entry = match (self.single, self.folded.front()) {
             (Some(version), _) => EntryRef {
@@ -344,7 +361,7 @@ impl<'s> Merge<'s> {
                 value: &record.value,
             },
             (None, None) => {
-                let entry = self.sources[*self.heap.first()?].current()?;
+                let entry = self.sources[self.order.least()?].current()?;
                 dropping.as_all_read(entry)
             }
         };
@@ -377,7 +394,7 @@ impl<'s> Merge<'s> {
     /// The fates of all records at the end of the merge. Before that, the fates up to the last kept
     /// key: another merge of the same sources, which begins behind that key, takes the others.
     pub(crate) fn fates_of_kept_keys(&self) -> Fates {
-        match self.heap.is_empty() && self.folded.is_empty() && self.single.is_none() {
+        match self.order.least().is_none() && self.folded.is_empty() && self.single.is_none() {
             true => self.fates,
             false => self.settled,
         }
@@ -395,7 +412,7 @@ impl<'s> Merge<'s> {
         if self.single.take().is_some() {
             return self.find();
         }
-        if !self.heap.is_empty() {
+        if self.order.least().is_some() {
             self.yielder.yield_if_due();
             self.advance_least()?;
             self.find()?;
@@ -404,60 +421,33 @@ impl<'s> Merge<'s> {
     }
 
     fn advance_least(&mut self) -> Result<()> {
-        let least = self.heap[0];
-        self.sources[least].advance()?;
-        if self.sources[least].current().is_none() {
-            self.heap.swap_remove(0);
+        if let Some(least) = self.order.least() {
+            self.sources[least].advance()?;
+            self.order.least_advanced(&self.sources);
         }
-        self.sift_down(0);
         Ok(())
-    }
-
-    /// Moves the source at `at` behind the sources that come before it.
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let left = 2 * at + 1;
-            let Some(&source) = self.heap.get(left) else {
-                return;
-            };
-            let right = self.heap.get(left + 1);
-            let child = match right.is_some_and(|&right| self.before(right, source)) {
-                true => left + 1,
-                false => left,
-            };
-            if !self.before(self.heap[child], self.heap[at]) {
-                return;
-            }
-            self.heap.swap(at, child);
-            at = child;
-        }
-    }
-
-    /// Whether the record of source `a` comes before that of source `b`.
-    fn before(&self, a: usize, b: usize) -> bool {
-        let entry = |source: usize| {
-            let entry = self.sources[source].current();
-            entry.expect("sources at their end leave the heap")
-        };
-        visibility::comes_before((&entry(a), a), (&entry(b), b))
     }
 
     /// Moves to the least record that is kept.
     fn find(&mut self) -> Result<()> {
         loop {
             self.instead = None;
-            let Some(&least) = self.heap.first() else {
+            let least = self.order.least();
+            let Some(EntryRef {
+                key,
+                version,
+                mut kind,
+                value,
+            }) = least.and_then(|least| self.sources[least].current())
+            else {
                 return Ok(());
             };
-            let entry = self.sources[least]
-                .current()
-                .expect("the least source has a record");
-            if *self.key != *entry.key {
+            if *self.key != *key {
                 if self.fates.kept > self.settled.kept {
                     self.settled = self.fates;
                 }
                 self.key.clear();
-                self.key.extend_from_slice(entry.key);
+                self.key.extend_from_slice(key);
                 self.versions = KeyVersions::default();
             }
             let dropping = Dropping {
@@ -465,16 +455,18 @@ impl<'s> Merge<'s> {
                 bottom: self.bottom,
                 zero_below: self.zero_below,
             };
-            let EntryRef {
-                version, mut kind, ..
-            } = dropping.as_all_read(entry);
+            let entry = EntryRef {
+                key,
+                version,
+                kind,
+                value,
+            };
+            if kind.expires(value).is_some() {
+                kind = dropping.as_all_read(entry).kind;
+            }
             let before = self.versions;
             let mut fate = self.versions.fate(version, kind, dropping);
-            if fate == Fate::Kept
-                && let Some(covers) = &self.covers
-                && let Some(least) = covers(entry.key, version)
-                && self.horizon.may_drop(version, least)
-            {
+            if fate == Fate::Kept && self.is_covered(key, version) {
                 fate = Fate::Covered;
             }
             if fate == Fate::Kept && kind == Kind::Merge {
@@ -493,16 +485,10 @@ impl<'s> Merge<'s> {
                 (fate, self.instead) = (decided, instead);
                 kind = self.instead.as_ref().map_or(kind, |instead| instead.kind);
             }
-            if fate == Fate::Kept && kind == Kind::SingleDelete {
-                self.advance_least()?;
-                if self.pairs && self.meets_put_of(version) {
-                    // Neither of the two is left to hide older records.
-                    self.versions = before;
-                    self.fates.paired += 2;
-                    self.advance_least()?;
-                    continue;
-                }
-                self.single = Some(version);
+            if fate == Fate::Kept && kind == Kind::SingleDelete && self.takes_pair(version)? {
+                // Neither of the two is left to hide older records.
+                self.versions = before;
+                continue;
             }
             self.fates.note(fate, kind);
             if fate == Fate::Kept {
@@ -512,11 +498,31 @@ impl<'s> Merge<'s> {
         }
     }
 
+    /// Whether a range deletion hides the record from all readers.
+    fn is_covered(&self, key: &[u8], version: Version) -> bool {
+        let covers = self.covers.as_ref();
+        let least = covers.and_then(|covers| covers(key, version));
+        least.is_some_and(|least| self.horizon.may_drop(version, least))
+    }
+
+    /// Leaves the single delete behind that has this version, and is kept, with its put if that
+    /// comes next and both may go; returns whether they go.
+    fn takes_pair(&mut self, version: Version) -> Result<bool> {
+        self.advance_least()?;
+        if !self.pairs || !self.meets_put_of(version) {
+            self.single = Some(version);
+            return Ok(false);
+        }
+        self.fates.paired += 2;
+        self.advance_least()?;
+        Ok(true)
+    }
+
     /// Takes the rest of the key, whose next record lists operands and is kept.
     #[cold]
     fn fold(&mut self, before: KeyVersions) -> Result<()> {
         let mut records = Vec::new();
-        while let Some(&least) = self.heap.first()
+        while let Some(least) = self.order.least()
             && let Some(entry) = self.sources[least].current()
             && *self.key == *entry.key
         {
@@ -551,8 +557,8 @@ impl<'s> Merge<'s> {
     /// Whether the next record is the put of a single delete of this version, and no reader falls
     /// between the two.
     fn meets_put_of(&self, version: Version) -> bool {
-        let next = self.heap.first();
-        let next = next.and_then(|&least| self.sources[least].current());
+        let next = self.order.least();
+        let next = next.and_then(|least| self.sources[least].current());
         next.is_some_and(|next| {
             *next.key == *self.key
                 && next.kind.is_put()

@@ -21,14 +21,17 @@ use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
 use crate::visibility::Dropping;
 use evendb_storage::Version;
+use evendb_storage::codec::hash_key;
 
 /// A log that has half the bytes of its base is looked through for streams if its share of new
 /// records is at least [`MOSTLY_NEW`], and if at least the share [`STREAMS_MIN`] of the keyspace's
-/// looks find one. A chunk that has outgrown its limit is looked through in any case, so streams
-/// are found again.
+/// looks find one. Of the chunks that have outgrown their limits, one in [`LOOKS_PART`] is looked
+/// through in any case, so streams are found again.
 const MOSTLY_NEW: f32 = 0.8;
 
 const STREAMS_MIN: f32 = 0.1;
+
+const LOOKS_PART: u64 = 8;
 
 /// Where the chunk grows, and how much it holds. Reads everything, unless all of it is in RAM.
 pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> {
@@ -82,15 +85,17 @@ pub(super) fn pieces_for(core: &Core, old: Old<'_>, streams: &mut Vec<Stream>) -
     };
     let known = chunk.new_share.get().or_else(|| keyspace.new_share.get());
     let (base, log) = base_and_log_bytes(view);
-    let may_grow = log * 2 > base
-        && known.is_some_and(|share| share >= MOSTLY_NEW)
-        && keyspace.stream_share.get().unwrap_or(1.0) >= STREAMS_MIN;
+    let streams_are_rare = keyspace.stream_share.get().unwrap_or(1.0) < STREAMS_MIN;
+    let is_mostly_new = known.is_some_and(|share| share >= MOSTLY_NEW);
+    let may_grow = log * 2 > base && is_mostly_new && !streams_are_rare;
     if !may_grow {
         let new = (log as f64 * f64::from(known.unwrap_or(1.0))) as u64;
         if total <= bytes_max {
             return Ok(Pieces::one());
         }
-        if view.whole_munk().is_none() && base + new <= bytes_max {
+        let is_looked = hash_key(&chunk.id.0.to_le_bytes()).is_multiple_of(LOOKS_PART);
+        let is_skipped = streams_are_rare && !is_looked;
+        if is_skipped || view.whole_munk().is_none() && base + new <= bytes_max {
             return Ok(Pieces::one_if_it_fits(bytes_max));
         }
     }
