@@ -185,7 +185,7 @@ fn a_program_replays_its_merges_with_its_own_operator() {
         let mut random = Random::new(17, 0);
         for _ in 0..2000 {
             let key = format!("key{:02}", random.below(30)).into_bytes();
-            let operand = random.below(1 << 40).to_be_bytes();
+            let operand = random.below(1 << 40).to_le_bytes();
             match random.below(5) {
                 0 => done(store.get(&key, &mut |_| {}).unwrap()),
                 1 => store.delete(&key).unwrap(),
