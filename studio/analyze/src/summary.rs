@@ -297,6 +297,18 @@ mod tests {
         }
     }
 
+    fn periods() -> Figure {
+        figure(
+            "periods",
+            &["keyspace", "kind", "period_seconds", "strength"],
+            vec![
+                vec![json!("app"), json!("put"), json!(3600), json!(0.4)],
+                vec![json!("app"), json!("get"), json!(21_600), json!(0.75)],
+                vec![json!("log"), json!("put"), Value::Null, Value::Null],
+            ],
+        )
+    }
+
     fn load() -> Document {
         let mut document = Document::new("a load");
         document.facts = vec![
@@ -369,15 +381,7 @@ mod tests {
                     vec![json!("put"), json!(0), json!(5)],
                 ],
             ),
-            figure(
-                "periods",
-                &["keyspace", "kind", "period_seconds", "strength"],
-                vec![
-                    vec![json!("app"), json!("put"), json!(3600), json!(0.4)],
-                    vec![json!("app"), json!("get"), json!(21_600), json!(0.75)],
-                    vec![json!("log"), json!("put"), Value::Null, Value::Null],
-                ],
-            ),
+            periods(),
         ];
         document
     }
