@@ -364,7 +364,7 @@ const OF_BACKUPS: [Line; 5] = [
 ];
 
 /// Commands that read a file or directory with the name `out`.
-const READS: [Line; 19] = [
+const READS: [Line; 20] = [
     &["import", "new", "out"],
     &["ingest", "new", "out"],
     &["verify-import", "db", "out"],
@@ -391,6 +391,17 @@ const READS: [Line; 19] = [
     &["restore", "out", "new"],
     &["backups", "out"],
     &["mixgraph", "out"],
+    &[
+        "experiment",
+        "mixgraph-statistics",
+        "zippydb",
+        "--scale=0.0001",
+        "--operations=2000",
+        "--page",
+        "new",
+        "--beside",
+        "out",
+    ],
     &["put", "new", "key", "value", "--key-file", "out"],
     &["rotate-key", "db", "--new-key-file", "out"],
 ];

@@ -8,7 +8,8 @@ use crate::session::{Budget, Session};
 use crate::stored::{self, STORED, Stored};
 use crate::summary;
 use crate::tables;
-use evendb_model::families;
+use evendb_model::from_analysis::MakeError;
+use evendb_model::{families, over_time};
 use evendb_report::Document;
 use evendb_trace::formats::{Format, Imported};
 use std::path::{Path, PathBuf};
@@ -95,7 +96,11 @@ pub async fn analyze_by(
         let found = session.persist(async || find(&context).await).await?;
         document.figures.extend(found);
     }
-    families::add_to(&mut document).map_err(|error| Error::Source(error.to_string()))?;
+    let failed = |error: MakeError| Error::Source(error.to_string());
+    families::add_to(&mut document).map_err(failed)?;
+    let began = summary.wall_clock_millis as f64 / 1000.0;
+    let began = Some(began).filter(|began| *began > 0.0);
+    over_time::add_to(&mut document, began).map_err(failed)?;
     document.summary = summary::of(&document);
     Ok(document)
 }

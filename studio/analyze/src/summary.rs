@@ -153,6 +153,7 @@ fn stands_out(document: &Document, rate: Option<f64>) -> Vec<String> {
         }
     }
     said.extend(hottest(document));
+    said.extend(period(document));
     if let Some(peak) = rate.and_then(|rate| peak(document, rate)) {
         said.push(peak);
     }
@@ -202,6 +203,22 @@ fn hottest(document: &Document) -> Vec<String> {
         })
     });
     found.collect()
+}
+
+/// The strongest period of all.
+fn period(document: &Document) -> Option<String> {
+    let table = Table::of(document, "periods");
+    let strength = |row: &[Value]| table.number(row, "strength");
+    let rows = table.rows.iter().map(Vec::as_slice);
+    let strongest = rows.max_by(|one, other| strength(one).total_cmp(&strength(other)));
+    let row = strongest.filter(|row| strength(row) > 0.0)?;
+    Some(format!(
+        "The load comes again every {}: most clearly the operations by {} in {}, with a strength of {:.2}.",
+        number_shown(table.number(row, "period_seconds"), Unit::Seconds),
+        table.text(row, "kind"),
+        keyspace(table.text(row, "keyspace")),
+        strength(row)
+    ))
 }
 
 /// A part of the time with far more operations a second than the whole.
@@ -280,6 +297,18 @@ mod tests {
         }
     }
 
+    fn periods() -> Figure {
+        figure(
+            "periods",
+            &["keyspace", "kind", "period_seconds", "strength"],
+            vec![
+                vec![json!("app"), json!("put"), json!(3600), json!(0.4)],
+                vec![json!("app"), json!("get"), json!(21_600), json!(0.75)],
+                vec![json!("log"), json!("put"), Value::Null, Value::Null],
+            ],
+        )
+    }
+
     fn load() -> Document {
         let mut document = Document::new("a load");
         document.facts = vec![
@@ -352,6 +381,7 @@ mod tests {
                     vec![json!("put"), json!(0), json!(5)],
                 ],
             ),
+            periods(),
         ];
         document
     }
@@ -375,12 +405,13 @@ mod tests {
             "66.7 % of the reads whose outcome is known found nothing",
             "60 % of the keys that get names in keyspace \"app\" are named once",
             "The hottest hundredth of the keys has 50 % of the accesses by get",
+            "comes again every 6 h: most clearly the operations by get in keyspace \"app\", with a strength of 0.75",
             "bursts: 65/s at 0 of the trace, and 10/s on average",
             "has 2 keyspaces: app, log",
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        assert_eq!(summary.stands_out.len(), 6, "{said}");
+        assert_eq!(summary.stands_out.len(), 7, "{said}");
     }
 
     #[test]

@@ -434,6 +434,140 @@ fn plots_have_every_operation(stored: &[Vec<u8>]) {
     assert_eq!(rows(&document, "time-series"), points.collect::<Vec<_>>());
 }
 
+/// The least and the most accesses of the cell that a number of accesses is in, and its name.
+fn cell_of(accesses: u64) -> (u64, u64, String) {
+    if accesses < 2 {
+        return (accesses, accesses, accesses.to_string());
+    }
+    let mut least = 1;
+    while least * 2 <= accesses {
+        least *= 2;
+    }
+    let most = least * 2 - 1;
+    (least, most, format!("{least} to {most}"))
+}
+
+#[test]
+fn each_key_is_in_one_cell_of_the_map_of_a_kind() {
+    let operations = mixture();
+    for stored in lists() {
+        let document = analysis_of(&operations, &stored, cut());
+        let mut right = Vec::new();
+        for one in known(&operations, &stored) {
+            let mut accesses: BTreeMap<&str, BTreeMap<&[u8], u64>> = BTreeMap::new();
+            for operation in &one.operations {
+                let of_kind = accesses.entry(operation.kind.name()).or_default();
+                *of_kind.entry(&operation.key).or_default() += 1;
+            }
+            for (kind, accesses) in accesses {
+                // There are fewer keys than parts: each key is a part.
+                let ids = one.keys.iter().enumerate();
+                let mut cells: Vec<_> = ids
+                    .map(|(id, key)| (cell_of(accesses.get(key).copied().unwrap_or(0)), id))
+                    .collect();
+                cells.sort();
+                right.extend(cells.into_iter().map(|((least, most, name), id)| {
+                    vec![
+                        value(one.name),
+                        value(kind),
+                        value(format!("{}, {kind}", one.name)),
+                        value(id),
+                        value(name),
+                        value(least),
+                        value(most),
+                        value(1),
+                    ]
+                }));
+            }
+        }
+        assert_eq!(rows(&document, "key-map"), right);
+    }
+}
+
+#[test]
+fn many_keys_share_the_cells_of_the_map_and_none_is_lost() {
+    // 1000 keys in 200 parts of five; key n was got n % 7 times.
+    let mut operations = Vec::new();
+    for number in 0..1000_u64 {
+        let times = 0..number % 7;
+        operations.extend(times.map(|_| Operation::new(Kind::Get, format!("{number:04}"))));
+        operations.push(Operation::new(Kind::Put, format!("{number:04}")));
+    }
+    for (at, operation) in (0..).zip(&mut operations) {
+        operation.start_nanos = at * 1000;
+    }
+    let document = analysis(&operations, Cut::default());
+    let mut right: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for number in 0..1000 {
+        let (least, ..) = cell_of(number % 7);
+        *right.entry((least, number / 5)).or_default() += 1;
+    }
+    let found = rows(&document, "key-map").iter();
+    let found = found.filter(|row| row[1] == "get");
+    let number = |row: &[Value], cell: usize| row[cell].as_u64().unwrap();
+    let found: Vec<_> = found
+        .map(|row| ((number(row, 5), number(row, 3)), number(row, 7)))
+        .collect();
+    assert_eq!(found, right.into_iter().collect::<Vec<_>>());
+    let puts = rows(&document, "key-map")
+        .iter()
+        .filter(|row| row[1] == "put");
+    assert!(puts.clone().all(|row| row[4] == "1" && row[7] == 5) && puts.count() == 200);
+}
+
+#[test]
+fn prefixes_have_their_borders_where_their_first_keys_lie() {
+    let operations = mixture();
+    for stored in lists() {
+        for (prefix_bytes, is_shown) in [(Some(2), true), (Some(1), true), (Some(40), false)] {
+            let cut = Cut {
+                prefix_bytes,
+                ..cut()
+            };
+            let document = analysis_of(&operations, &stored, cut);
+            let mut right = Vec::new();
+            for one in known(&operations, &stored) {
+                let length = prefix_bytes.unwrap() as usize;
+                let prefix = |key: &[u8]| key[..length.min(key.len())].to_vec();
+                let mut prefixes: BTreeMap<Vec<u8>, (usize, usize, u64)> = BTreeMap::new();
+                for (id, key) in one.keys.iter().enumerate() {
+                    let (_, keys, accesses) = prefixes.entry(prefix(key)).or_insert((id, 0, 0));
+                    *keys += 1;
+                    let own = one
+                        .operations
+                        .iter()
+                        .filter(|operation| operation.key == *key);
+                    *accesses += own.count() as u64;
+                }
+                for (prefix, (id, keys, accesses)) in prefixes.iter().filter(|_| is_shown) {
+                    right.push(vec![
+                        value(one.name),
+                        value(text(prefix)),
+                        value(*id),
+                        value(*id as f64),
+                        value(*keys),
+                        value(*accesses),
+                    ]);
+                }
+            }
+            let found = document.figure("prefix-borders");
+            assert_eq!(found.map_or(&[][..], |figure| &figure.rows), right);
+            assert_eq!(right.is_empty(), !is_shown);
+            for id in ["key-space", "time-series"] {
+                let borders = &document.figure(id).unwrap().charts[0].borders;
+                let found: Vec<_> = borders
+                    .iter()
+                    .map(|border| (value(&*border.panel), border.at + 0.5, value(&*border.name)))
+                    .collect();
+                let begun = right.iter().filter(|row| row[2] != 0);
+                let right =
+                    begun.map(|row| (row[0].clone(), row[3].as_f64().unwrap(), row[1].clone()));
+                assert_eq!(found, right.collect::<Vec<_>>(), "{id}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_follows_what_is_as_counted_one_by_one() {
     let operations = mixture();
@@ -566,14 +700,16 @@ fn caches_are_as_if_tried(stored: &[Vec<u8>]) {
     }
 }
 
-const IDS: [&str; 12] = [
+const IDS: [&str; 14] = [
     "ranges",
     "range-ranks",
     "hottest-ranges",
     "hottest-prefixes",
     "key-space",
+    "key-map",
     "heat-map",
     "time-series",
+    "prefix-borders",
     "pair-correlations",
     "miss-ratios",
     "reuse-distances",

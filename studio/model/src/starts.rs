@@ -52,20 +52,7 @@ pub(crate) fn starts(shape: Shape, points: &[(f64, f64)]) -> Vec<Vec<f64>> {
         Shape::Weibull => weibull(),
         // A swing may be narrow in its frequency, and a grid over some of the points would see
         // another one.
-        Shape::Sine => each(&frequencies(points.len()), |b| {
-            let terms: [&dyn Fn(f64) -> f64; 3] = [
-                &|x: f64| (b * x).sin(),
-                &|x: f64| (b * x).cos(),
-                &|_: f64| 1.0,
-            ];
-            let found = factors(few, &terms)?;
-            Some(vec![
-                found[0].hypot(found[1]),
-                b,
-                found[1].atan2(found[0]),
-                found[2],
-            ])
-        }),
+        Shape::Sine => each(&frequencies(points.len()), |b| sine(b, few)),
     };
     let mut ranked: Vec<(f64, Vec<f64>)> = candidates
         .into_iter()
@@ -87,6 +74,18 @@ fn polynomial(points: &[(f64, f64)], degree: u8) -> Option<Vec<f64>> {
         .collect();
     let terms: Vec<&dyn Fn(f64) -> f64> = powers.iter().map(|term| &**term).collect();
     factors(points, &terms)
+}
+
+/// The sine of this frequency that is nearest to the points.
+pub(crate) fn sine(frequency: f64, points: &[(f64, f64)]) -> Option<Vec<f64>> {
+    let terms: [&dyn Fn(f64) -> f64; 3] = [
+        &|x: f64| (frequency * x).sin(),
+        &|x: f64| (frequency * x).cos(),
+        &|_: f64| 1.0,
+    ];
+    let found = factors(points, &terms)?;
+    let (size, phase) = (found[0].hypot(found[1]), found[1].atan2(found[0]));
+    Some(vec![size, frequency, phase, found[2]])
 }
 
 fn each(grid: &[f64], of: impl Fn(f64) -> Option<Vec<f64>>) -> Vec<Vec<f64>> {

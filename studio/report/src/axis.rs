@@ -114,6 +114,12 @@ impl Axis {
         Some(self.from + part * (self.to - self.from))
     }
 
+    /// The place of a value that lies between the ends, or on one.
+    pub(crate) fn within(&self, value: f64) -> Option<f64> {
+        let is_within = (self.low..=self.high).contains(&value);
+        self.at(value).filter(|_| is_within)
+    }
+
     /// Where it begins and ends.
     pub(crate) fn ends(&self) -> (f64, f64) {
         (self.from, self.to)

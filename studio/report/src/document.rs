@@ -118,7 +118,7 @@ pub enum Unit {
 }
 
 /// A plot of a figure. Columns are named.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// A few words above it; empty if the figure's title says enough.
     #[serde(default)]
@@ -144,6 +144,20 @@ pub struct Chart {
     /// Whether the vertical axis is logarithmic.
     #[serde(default)]
     pub y_log: bool,
+    /// Lines from below to above that part the values from left to right, which are numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub borders: Vec<Border>,
+}
+
+/// A line across a plot, where something begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Border {
+    /// The value of the column of panels in whose plot it is; in all, if there is no such column.
+    pub panel: String,
+    /// Its place among the values from left to right.
+    pub at: f64,
+    /// What begins there.
+    pub name: String,
 }
 
 /// How values are drawn.
@@ -281,6 +295,7 @@ impl Chart {
             heat: None,
             x_log: false,
             y_log: false,
+            borders: Vec::new(),
         }
     }
 

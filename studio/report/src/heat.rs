@@ -278,6 +278,9 @@ impl Map<'_> {
                 let axis = Axis::new([*low, *high].into_iter(), x.unit, false, Ends::Exact);
                 if let Some(axis) = axis.map(|axis| axis.between(left, right)) {
                     columns(svg, &axis, ground, (left, right));
+                    for (at, name) in self.source.borders(&axis) {
+                        svg.border((at, TOP), ground, &name);
+                    }
                 }
                 let title = words::shown(&words::label(x.name), 44);
                 svg.text(right, ground + below - 4.0, Anchor::End, &title);

@@ -23,6 +23,8 @@ pub mod printed;
 mod svg;
 mod words;
 
-pub use document::{Beside, Chart, Column, Document, Exactness, Figure, Mark, Summary, Unit};
+pub use document::{
+    Beside, Border, Chart, Column, Document, Exactness, Figure, Mark, Summary, Unit,
+};
 pub use page::page;
 pub use words::number_shown;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::axis::{Axis, Ends};
 use crate::svg::{self, Anchor, LETTER, Pen, Svg, WIDE, WIDTH};
-use crate::{Chart, Figure, Mark, Unit};
+use crate::{Border, Chart, Figure, Mark, Unit};
 use crate::{bars, heat, words};
 
 const PANELS_MAX: usize = 12;
@@ -48,6 +48,20 @@ pub(crate) struct Source<'a> {
     pub(crate) heat: Option<Dimension<'a>>,
     /// The width of a drawing.
     pub(crate) width: f64,
+    /// The panel that is drawn.
+    pub(crate) panel: Option<String>,
+}
+
+impl Source<'_> {
+    /// The borders of the panel, each with its place along the axis. One outside of the axis is
+    /// left out.
+    pub(crate) fn borders(&self, axis: &Axis) -> Vec<(f64, String)> {
+        let here = |border: &&Border| self.panel.as_ref().is_none_or(|name| border.panel == *name);
+        let place =
+            |border: &Border| Some((axis.within(border.at)?, words::shown(&border.name, 60)));
+        let borders = self.chart.borders.iter().filter(here);
+        borders.filter_map(place).collect()
+    }
 }
 
 /// Sentences below the drawings.
@@ -132,6 +146,7 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
         x: dimension(figure, &chart.x)?,
         y: dimension(figure, &chart.y)?,
         heat: optional(figure, chart.heat.as_deref())?,
+        panel: None,
     };
     if chart.mark == Mark::Heat && source.heat.is_none() {
         return Err("it does not say what colours stand for".into());
@@ -158,6 +173,7 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
     let mut plots = String::new();
     for (name, rows) in panels.iter().take(PANELS_MAX) {
         let title = words::shown(&format!("{} {}", figure.title, name), 120);
+        source.panel = panel.map(|_| name.clone());
         let drawn = panel_drawing(&source, &named.series(rows), &title, &mut notes);
         plots += "<figure>";
         if several {
@@ -403,6 +419,9 @@ fn curves(
     note_lost(chart, &numbers, notes);
     let (xs, ys) = (numbers.iter().map(|at| at.0), numbers.iter().map(|at| at.1));
     let mut frame = Frame::around(source, xs, ys)?;
+    for (at, name) in source.borders(&frame.x) {
+        frame.svg.border((at, TOP), frame.ground, &name);
+    }
     for (look, points) in &lines {
         let placed = places(&frame, points);
         match chart.mark {

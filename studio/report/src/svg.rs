@@ -88,6 +88,14 @@ impl Svg {
         ));
     }
 
+    /// A line from a place down to the ground, whose title shows when a pointer rests on it.
+    pub(crate) fn border(&mut self, from: (f64, f64), ground: f64, title: &str) {
+        let [x, y, down] = [from.0, from.1, ground - from.1].map(short);
+        self.add(format_args!(
+            "<path class=br d=\"M{x} {y}v{down}\"><title>{title}</title></path>"
+        ));
+    }
+
     /// A shape; `data` is what [`Pen`] drew.
     pub(crate) fn path(&mut self, class: &str, data: &str) {
         self.add(format_args!("<path class=\"{class}\" d=\"{data}\"/>"));

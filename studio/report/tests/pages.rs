@@ -1,7 +1,9 @@
 //! Pages of documents: what is on them, that no text of a trace becomes markup, and that they stay
 //! small.
 
-use evendb_report::{Beside, Chart, Document, Exactness, Figure, Mark, Summary, Unit, page};
+use evendb_report::{
+    Beside, Border, Chart, Document, Exactness, Figure, Mark, Summary, Unit, page,
+};
 use serde_json::{Value, json};
 
 const UNITS: [Unit; 8] = [
@@ -427,4 +429,56 @@ fn a_plot_that_stands_alone_has_the_width_of_the_page_and_panels_say_of_what_the
     let two = of(&["app", "log"]);
     assert!(two.contains("viewBox=\"0 0 440 ") && !two.contains("plots wide"));
     assert!(two.contains("<figcaption>keyspace <bdi>log</bdi></figcaption>"));
+}
+
+/// The places from left to right of the borders in a part of a page.
+fn borders(part: &str) -> Vec<f64> {
+    let lines = part.split("<path class=br d=\"M").skip(1);
+    let place = |line: &str| -> Option<f64> { line.split(' ').next()?.parse().ok() };
+    lines.map(|line| place(line).expect("a number")).collect()
+}
+
+#[test]
+fn borders_are_drawn_in_their_panel_at_their_place() {
+    let row = |name: &str, x: u64| vec![json!(name), json!(x), json!(x + 1)];
+    let rows = ["app", "log"]
+        .iter()
+        .flat_map(|name| (0..=10).map(|x| row(name, x)));
+    let border = |panel: &str, at: f64| Border {
+        panel: panel.to_owned(),
+        at,
+        name: format!("<{panel}>"),
+    };
+    let mut all = figure("map", Unit::Count, Unit::Count, false, rows.collect());
+    let mut points = Chart::new(Mark::Point, "x", "y").with_panel("name");
+    points.borders = [0.0, 5.0, 10.0].map(|at| border("app", at)).into();
+    points.borders.extend([
+        border("log", 2.5),
+        border("log", 11.0),
+        border("log", f64::NAN),
+    ]);
+    points.borders.push(border("other", 3.0));
+    let mut heat = Chart::new(Mark::Heat, "x", "y").with_panel("name");
+    heat.heat = Some("y".to_owned());
+    // The last cell of a map of 11 cells ends at 11.
+    heat.borders = [0.0, 5.5, 11.0].map(|at| border("app", at)).into();
+    for (chart, right) in [(points.clone(), [3, 1]), (heat, [3, 0])] {
+        all.charts = vec![chart];
+        let html = page(&document(vec![all.clone()]));
+        assert_whole(&html);
+        let (app, log) = html.split_once("<bdi>log</bdi></figcaption>").unwrap();
+        let (app, log) = (borders(app), borders(log));
+        assert_eq!([app.len(), log.len()], right);
+        assert!(
+            app[0] < app[1] && (app[0] + app[2] - 2.0 * app[1]).abs() < 0.3,
+            "{app:?}"
+        );
+        assert!(html.contains("<title>&lt;app&gt;</title>"));
+    }
+    // They come back from the JSON; without panels all are drawn.
+    points.panel = None;
+    points.borders.retain(|border| border.at.is_finite());
+    all.charts = vec![points];
+    let read = Document::from_json(&document(vec![all]).to_json()).unwrap();
+    assert_eq!(borders(&page(&read)).len(), 5);
 }

@@ -1,7 +1,7 @@
 //! How often keys are accessed.
 
-use super::Context;
 use super::cells::{Row, Words, cells, number, quoted, thin};
+use super::{Context, overlap};
 use crate::error::Result;
 use crate::tables;
 use evendb_report::{Chart, Figure, Mark, Unit};
@@ -15,6 +15,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     tables::make_access_counts(context.session).await?;
     let mut figures = vec![per_key(context).await?, counts(context).await?];
     figures.extend([ranks(context).await?, hottest(context).await?]);
+    figures.push(overlap::find(context).await?);
     figures.retain(|figure| !figure.rows.is_empty());
     Ok(figures)
 }

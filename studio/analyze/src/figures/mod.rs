@@ -9,6 +9,7 @@ mod access;
 mod cells;
 mod composition;
 mod latencies;
+mod overlap;
 mod pearson;
 mod places;
 mod sizes;

@@ -1,7 +1,7 @@
 //! Composition, and how often keys are accessed.
 
 use crate::load::*;
-use evendb_trace::{Operation, Outcome};
+use evendb_trace::{Kind, Operation, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Group = (String, String);
@@ -203,4 +203,92 @@ fn the_hottest_keys_come_first() {
         assert_eq!(whole(&row[4]), accesses);
         assert!(near(&row[5], share));
     }
+}
+
+/// The hottest keys of a kind, at most this number, and the accesses of the last one. Keys with as
+/// many accesses are in the order of keys. None if the last was named once and others were, too.
+fn hottest(keys: &BTreeMap<Vec<u8>, u64>, most: usize) -> Option<(Vec<&Vec<u8>>, u64)> {
+    let mut sorted: Vec<(&Vec<u8>, u64)> = keys.iter().map(|(key, count)| (key, *count)).collect();
+    sorted.sort_by_key(|(key, count)| (u64::MAX - count, *key));
+    sorted.truncate(most);
+    let least = sorted.last()?.1;
+    let all = sorted.len() == keys.len();
+    (least > 1 || all).then(|| (sorted.into_iter().map(|(key, _)| key).collect(), least))
+}
+
+#[test]
+fn hot_keys_that_kinds_share_are_those_of_two_lists() {
+    let Large { done, document, .. } = large();
+    let found = figure(document, "hot-keys-shared");
+    assert_columns(
+        found,
+        "keyspace kind other hottest keys least_accesses other_keys other_least_accesses shared share",
+    );
+    let groups = accesses(done);
+    let mut right = Vec::new();
+    for ((name, kind), keys) in &groups {
+        for ((other_name, other), other_keys) in &groups {
+            if name != other_name || kind == other {
+                continue;
+            }
+            let all = keys.len().max(other_keys.len());
+            let tops = [10, 100, 1000, 10_000];
+            let last = tops.iter().position(|top| *top >= all).unwrap();
+            for most in &tops[..=last] {
+                let lists = (hottest(keys, *most), hottest(other_keys, *most));
+                let (Some((own, least)), Some((others, other_least))) = lists else {
+                    continue;
+                };
+                let shared = own.iter().filter(|key| others.contains(key)).count();
+                let names = [name, kind, other].map(|text| serde_json::json!(text));
+                let counts = [
+                    *most,
+                    own.len(),
+                    least as usize,
+                    others.len(),
+                    other_least as usize,
+                    shared,
+                ];
+                let share = shared as f64 / own.len() as f64;
+                let mut row = names.to_vec();
+                row.extend(counts.map(|count| serde_json::json!(count)));
+                row.push(serde_json::json!(share));
+                right.push(row);
+            }
+        }
+    }
+    assert!(right.len() > 100, "{}", right.len());
+    assert_eq!(found.rows, right);
+}
+
+#[test]
+fn hot_keys_that_gets_and_puts_share_are_as_counted_by_hand() {
+    // Gets: a to l, 13 to 2 times. Puts: g to r, 13 to 2 times, and fifty keys once.
+    let mut operations = Vec::new();
+    let mut ask = |kind: Kind, key: String, times: usize| {
+        operations.extend((0..times).map(|_| Operation::new(kind, key.clone())));
+    };
+    for (at, key) in ('a'..='l').enumerate() {
+        ask(Kind::Get, key.to_string(), 13 - at);
+    }
+    for (at, key) in ('g'..='r').enumerate() {
+        ask(Kind::Put, key.to_string(), 13 - at);
+    }
+    for number in 0..50 {
+        ask(Kind::Put, format!("once {number}"), 1);
+    }
+    for (at, operation) in (0..).zip(&mut operations) {
+        operation.start_nanos = at * 1000;
+    }
+    let document = found(&operations);
+    let rows = &figure(&document, "hot-keys-shared").rows;
+    // The ten hottest are a to j and g to p: they share g to j. Of all keys, g to l are both got
+    // and put: 6 of 12 that are got, and 6 of 62 that are put.
+    let right = serde_json::json!([
+        ["users", "get", "put", 10, 10, 4, 10, 4, 4, 0.4],
+        ["users", "get", "put", 100, 12, 2, 62, 1, 6, 0.5],
+        ["users", "put", "get", 10, 10, 4, 10, 4, 4, 0.4],
+        ["users", "put", "get", 100, 62, 1, 12, 2, 6, 6.0 / 62.0],
+    ]);
+    assert_eq!(serde_json::json!(rows), right);
 }

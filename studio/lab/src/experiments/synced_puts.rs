@@ -6,7 +6,8 @@
 //! Before each number of threads the disk is measured alone, in the same directory: one thread
 //! writes 1 KiB to a file that was written before, then calls `fdatasync`. A store that shares a
 //! sync among `n` waiting threads may reach `n` times that rate; a store that does not stays below
-//! it.
+//! it. With `--asynchronous` the same puts are measured in a store that may lose its last puts in a
+//! crash, and the ratio of both rates is told.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,6 +23,8 @@ use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{Mix, MixWorker, Population};
 use crate::opener::{Durability, Settings};
+use crate::phase_result::PhaseResult;
+use crate::store::Store;
 
 /// The arguments of `experiment sync`.
 #[derive(clap::Args, Clone, Debug)]
@@ -40,6 +43,10 @@ pub struct Arguments {
     /// MiB of memory a store may plan with
     #[arg(long, default_value_t = 256)]
     memory_mib: u64,
+    /// Measure asynchronous puts as well, in another store and by as many threads, and how many
+    /// times as fast they are
+    #[arg(long)]
+    asynchronous: bool,
 }
 
 const VALUE_BYTES: usize = 800;
@@ -49,6 +56,58 @@ const OURS: &str = "evendb";
 impl Arguments {
     fn seconds(&self) -> f64 {
         if self.common.quick { 0.3 } else { self.seconds }
+    }
+}
+
+impl Arguments {
+    /// The disk alone, and then synced puts by this number of threads.
+    fn synced(&self, turn: &Turn<'_>, store: &dyn Store, threads: usize) -> Result<Value, Failure> {
+        let alone = SyncSettings {
+            record_bytes: 1 << 10,
+            threads: 1,
+            direct: false,
+            time: Duration::from_secs_f64(self.seconds() / 4.0),
+            slices: 1,
+        };
+        let never = AtomicBool::new(false);
+        let disk = sync_rate(turn.directory, &alone, &never)?.per_second.median;
+        let result = self.puts(turn, store, threads)?;
+        let latency = result.latencies.first().ok_or("nothing was put")?;
+        Ok(json!({
+            "threads": threads,
+            "puts_per_second": result.throughput(),
+            "p50_nanos": latency.p50,
+            "p99_nanos": latency.p99,
+            "p99.9_nanos": latency.p999,
+            "max_nanos": latency.max,
+            "cpu_micros_per_put": result.cpu_micros_per_operation(),
+            "disk_syncs_per_second": disk,
+        }))
+    }
+
+    /// Puts by this number of threads. The same keys and values at each level.
+    fn puts(
+        &self,
+        turn: &Turn<'_>,
+        store: &dyn Store,
+        threads: usize,
+    ) -> Result<PhaseResult, Failure> {
+        let dataset = Dataset::new(self.keys, VALUE_BYTES, self.common.seed);
+        let kind = DistributionKind::ZipfComposite;
+        let distribution = Distribution::new(kind, self.keys, THETA_DEFAULT, self.common.seed);
+        let population = Arc::new(Population::new(self.keys));
+        let phase = Phase {
+            distribution: kind.name().to_owned(),
+            limit: Limit::seconds(self.seconds()),
+            ..Phase::new("puts", threads)
+        };
+        let stream = self.common.seed + (turn.round * 1000 + threads) as u64;
+        let worker = |index| -> Box<dyn Worker> {
+            let (mix, set, all) = (Mix::P, &dataset, &population);
+            Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
+        };
+        let never = AtomicBool::new(false);
+        Ok(driver::run(store, &phase, &never, &NoProgress, &worker)?)
     }
 }
 
@@ -64,56 +123,33 @@ impl Measure for Arguments {
             "keys": self.keys,
             "value_bytes": VALUE_BYTES,
             "memory_bytes": self.memory_mib << 20,
+            "asynchronous": self.asynchronous,
             "seed": self.common.seed,
         })
     }
 
     fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
-        let settings = Settings {
+        let settings = |durability| Settings {
             memory_bytes: self.memory_mib << 20,
-            durability: Durability::Sync,
+            durability,
         };
-        turn.in_fresh_store(&settings, |store, _| {
-            let dataset = Dataset::new(self.keys, VALUE_BYTES, self.common.seed);
-            let kind = DistributionKind::ZipfComposite;
-            let distribution = Distribution::new(kind, self.keys, THETA_DEFAULT, self.common.seed);
-            let population = Arc::new(Population::new(self.keys));
-            let mut figures = Vec::new();
-            for &threads in &self.threads {
-                let never = AtomicBool::new(false);
-                let alone = SyncSettings {
-                    record_bytes: 1 << 10,
-                    threads: 1,
-                    direct: false,
-                    time: Duration::from_secs_f64(self.seconds() / 4.0),
-                    slices: 1,
-                };
-                let disk = sync_rate(turn.directory, &alone, &never)?.per_second.median;
-                let phase = Phase {
-                    distribution: kind.name().to_owned(),
-                    limit: Limit::seconds(self.seconds()),
-                    ..Phase::new("sync puts", threads)
-                };
-                let stream = self.common.seed + (turn.round * 1000 + threads) as u64;
-                let worker = |index| -> Box<dyn Worker> {
-                    let (mix, set, all) = (Mix::P, &dataset, &population);
-                    Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
-                };
-                let result = driver::run(store, &phase, &never, &NoProgress, &worker)?;
-                let latency = result.latencies.first().ok_or("nothing was put")?;
-                figures.push(json!({
-                    "threads": threads,
-                    "puts_per_second": result.throughput(),
-                    "p50_nanos": latency.p50,
-                    "p99_nanos": latency.p99,
-                    "p99.9_nanos": latency.p999,
-                    "max_nanos": latency.max,
-                    "cpu_micros_per_put": result.cpu_micros_per_operation(),
-                    "disk_syncs_per_second": disk,
-                }));
-            }
-            Ok(json!({ "store": store.name(), "by_threads": figures }))
-        })
+        let (name, mut figures) =
+            turn.in_fresh_store(&settings(Durability::Sync), |store, _| {
+                let figures = self.threads.iter();
+                let figures = figures.map(|threads| self.synced(&turn, store, *threads));
+                Ok((store.name(), figures.collect::<Result<Vec<_>, _>>()?))
+            })?;
+        if self.asynchronous {
+            turn.in_fresh_store(&settings(Durability::Relaxed), |store, _| {
+                for figures in &mut figures {
+                    let threads = figures["threads"].as_u64().unwrap_or(1) as usize;
+                    let result = self.puts(&turn, store, threads)?;
+                    figures["asynchronous_puts_per_second"] = result.throughput().into();
+                }
+                Ok(())
+            })?;
+        }
+        Ok(json!({ "store": name, "by_threads": figures }))
     }
 
     fn report(&self, results: &[Measured]) -> String {
@@ -134,6 +170,8 @@ impl Measure for Arguments {
             "p99 us",
             "p99.9 us",
             "CPU us",
+            "async put/s",
+            "/ sync",
         ]);
         for &threads in &self.threads {
             let of = |store: Option<&str>, name: &str| figure(results, store, threads, name);
@@ -150,6 +188,11 @@ impl Measure for Arguments {
                     true => format!("{:.2}x", puts / best),
                     false => String::new(),
                 };
+                let asynchronous = of("asynchronous_puts_per_second");
+                let shown = |value: f64, text: String| match value.is_finite() {
+                    true => text,
+                    false => String::new(),
+                };
                 table.row([
                     (*store).to_owned(),
                     threads.to_string(),
@@ -160,6 +203,8 @@ impl Measure for Arguments {
                     micros("p99_nanos"),
                     micros("p99.9_nanos"),
                     format!("{:.1}", of("cpu_micros_per_put")),
+                    shown(asynchronous, format!("{asynchronous:.0}")),
+                    shown(asynchronous, format!("{:.1}x", asynchronous / puts)),
                 ]);
             }
         }
@@ -209,5 +254,40 @@ mod tests {
             ["evendb", "16", "60000", "12.00", "3.00x", "250"]
         );
         assert!(report.contains("the disk did 5000 fdatasync/s"));
+        assert!(
+            !report.contains("NaN x") && !report.contains("NaNx"),
+            "{report}"
+        );
+        // Medians of both, and how many times as fast the one is.
+        for (one, puts) in results
+            .iter_mut()
+            .zip([500e3, 0.0, 0.0, 700e3, 0.0, 0.0, 660e3])
+        {
+            one.figures["by_threads"][0]["asynchronous_puts_per_second"] = json!(puts);
+        }
+        let report = arguments.report(&results);
+        let row = report.lines().find(|line| line.starts_with("evendb"));
+        let words: Vec<_> = row.unwrap().split_whitespace().collect();
+        assert_eq!(words[words.len() - 2..], ["660000", "11.0x"]);
+    }
+
+    #[test]
+    fn asynchronous_puts_are_measured_beside_synced_ones() {
+        use crate::experiments::tests;
+        use crate::stores::evendb::EvenDbOpener;
+        let words = ["sync", "--quick", "--threads", "1,2", "--keys", "500"];
+        for asynchronous in [false, true] {
+            let more = asynchronous.then_some("--asynchronous");
+            let arguments: Arguments = parsed(words.into_iter().chain(more));
+            let directory = tempfile::tempdir().unwrap();
+            let one = tests::measured(&arguments, &EvenDbOpener, directory.path());
+            let all = one.figures["by_threads"].as_array().unwrap();
+            assert_eq!(all.len(), 2);
+            for figures in all {
+                assert!(figures["puts_per_second"].as_f64().unwrap() > 0.0);
+                let rate = figures["asynchronous_puts_per_second"].as_f64();
+                assert_eq!(rate.is_some_and(|rate| rate > 0.0), asynchronous);
+            }
+        }
     }
 }

@@ -73,6 +73,10 @@ pub struct ReplayArguments {
     /// 8]
     #[arg(long)]
     value_bytes: Option<u32>,
+    /// The percentage of a value that compresses to next to nothing, of values that the trace does
+    /// not have
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    compressible: u8,
     /// Records of a scan whose length the trace does not tell, as in RocksDB's traces
     #[arg(long, value_name = "RECORDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     scan_length: u64,
@@ -410,6 +414,7 @@ impl ReplayArguments {
             threads: usize::from(self.threads),
             compare: true,
             value_bytes: self.value_bytes.unwrap_or(Merges::value_bytes(self.merges)) as usize,
+            compressible: self.compressible,
             scan_length: self.scan_length,
             several_keyspaces: several_keyspaces_of(&self.trace)?,
             merges: self.merges,
@@ -423,10 +428,10 @@ impl ReplayArguments {
         };
         let of_trace = |error: RunError| error.of_file(&self.trace);
         let listed = paired(&self.keys, &self.keys_of)?;
-        let value_bytes = settings.value_bytes;
+        let sizes = (settings.value_bytes, settings.compressible);
         let listed = match listed.is_empty() {
             true => 0,
-            false => put_key_files(&listed, &self.trace, store, &|_| value_bytes, stop)?,
+            false => put_key_files(&listed, &self.trace, store, &|_| sizes, stop)?,
         };
         let prepared = match self.prepare {
             true => {

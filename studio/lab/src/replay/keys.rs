@@ -19,23 +19,24 @@ use super::worker::value_of;
 use crate::recorder::RunError;
 use crate::store::Store;
 
-/// Puts each key with a value of the size that `value_bytes` gives for its keyspace. Returns the
-/// number of keys. Keys have the number of their keyspace before them if `with_keyspaces`. The
-/// store is not settled: more may be put.
+/// Puts each key with a value of the bytes that `sizes` gives for its keyspace, with the percentage
+/// of them that compresses to next to nothing. Returns the number of keys. Keys have the number of
+/// their keyspace before them if `with_keyspaces`. The store is not settled: more may be put.
 ///
 /// # Errors
 /// `Input` with the number of a line that has no key; the store's.
 pub fn put_keys(
     mut list: ListedKeys<impl BufRead>,
     store: &dyn Store,
-    (with_keyspaces, value_bytes): (bool, &dyn Fn(u32) -> usize),
+    (with_keyspaces, sizes): (bool, &dyn Fn(u32) -> (usize, u8)),
     stop: &AtomicBool,
 ) -> Result<u64, RunError> {
     let (mut put, mut value) = (0, Vec::new());
     while let Some((keyspace, key)) = list.next_key()? {
         let key = key_in_store(with_keyspaces, keyspace, key.to_vec());
-        let bytes = Bytes::Len(value_bytes(keyspace));
-        store.put(&key, value_of(&mut value, &key, &bytes))?;
+        let (bytes, compressible) = sizes(keyspace);
+        let bytes = Bytes::Len(bytes);
+        store.put(&key, value_of(&mut value, &key, &bytes, compressible))?;
         put += 1;
         if stop.load(Ordering::Relaxed) {
             break;
@@ -53,16 +54,16 @@ pub fn put_key_files(
     files: &[(&Path, Option<&str>)],
     trace: &Path,
     store: &dyn Store,
-    value_bytes: &dyn Fn(&str) -> usize,
+    sizes: &dyn Fn(&str) -> (usize, u8),
     stop: &AtomicBool,
 ) -> Result<u64, RunError> {
     let keyspaces = super::command::keyspaces_in(trace)?;
-    let bytes = |number: u32| value_bytes(keyspaces.get(&number).map_or("", String::as_str));
+    let sizes = |number: u32| sizes(keyspaces.get(&number).map_or("", String::as_str));
     let mut put = 0;
     for (path, of) in files {
         let list = list_in(path, &keyspaces, *of)?;
         let several = keyspaces.len() > 1;
-        let listed = put_keys(list, store, (several, &bytes), stop);
+        let listed = put_keys(list, store, (several, &sizes), stop);
         put += listed.map_err(|error| error.of_file(path))?;
     }
     store.settle_debt()?;
@@ -122,14 +123,14 @@ mod tests {
     fn each_line_is_put() {
         let (store, never) = (MemoryStore::new(), AtomicBool::new(false));
         let one = list(b"00ff\n6162\r\n\n", &[]);
-        let put = put_keys(one, &store, (false, &|_| 7), &never);
+        let put = put_keys(one, &store, (false, &|_| (7, 0)), &never);
         assert_eq!(put.unwrap(), 3);
         for key in [&[0, 255][..], b"ab", b""] {
             let mut length = 0;
             assert!(store.get(key, &mut |value| length = value.len()).unwrap());
             assert_eq!(length, 7);
         }
-        let error = put_keys(list(b"00\n0\n", &[]), &store, (false, &|_| 7), &never);
+        let error = put_keys(list(b"00\n0\n", &[]), &store, (false, &|_| (7, 0)), &never);
         let error = error.unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
     }
@@ -138,7 +139,7 @@ mod tests {
     fn keys_of_several_keyspaces_lie_where_a_replay_looks_for_them() {
         let (store, never) = (MemoryStore::new(), AtomicBool::new(false));
         let two = list(b"b\t61\na\t61\nb\t62\n", &["a", "b"]);
-        let bytes = |number: u32| number as usize * 10 + 5;
+        let bytes = |number: u32| (number as usize * 10 + 5, 0);
         let put = put_keys(two, &store, (true, &bytes), &never).unwrap();
         assert_eq!(put, 3);
         let mut found = Vec::new();

@@ -144,6 +144,8 @@ pub struct ReplaySettings {
     pub compare: bool,
     /// The length of values whose length the trace does not tell.
     pub value_bytes: usize,
+    /// The percentage of a value that is made up which compresses to next to nothing.
+    pub compressible: u8,
     /// Records that a scan asks for if the trace does not tell its length.
     pub scan_length: u64,
     /// The trace has several keyspaces, also if its header names fewer
@@ -189,6 +191,7 @@ impl Default for ReplaySettings {
             threads: 1,
             compare: true,
             value_bytes: VALUE_BYTES as usize,
+            compressible: 0,
             scan_length: 1,
             several_keyspaces: false,
             merges: None,

@@ -64,6 +64,7 @@ pub fn prepare<R: Read>(
         store,
         worker: Worker::new(store, settings, Instant::now(), (stop, stop)),
         value_bytes: settings.value_bytes,
+        compressible: settings.compressible,
         merges: settings.merges,
         keys: HashMap::new(),
         own: Own::default(),
@@ -174,6 +175,7 @@ struct Filling<'a> {
     store: &'a dyn Store,
     worker: Worker<'a>,
     value_bytes: usize,
+    compressible: u8,
     merges: Option<Merges>,
     /// The keys that were named. True: the key was put, and its length is not known yet.
     keys: HashMap<u64, bool>,
@@ -267,7 +269,7 @@ impl Filling<'_> {
             return Ok(());
         }
         let len = Bytes::Len(len as usize);
-        let value = value_of(&mut self.value, key, &len);
+        let value = value_of(&mut self.value, key, &len, self.compressible);
         self.store.put(key, value)
     }
 }

@@ -24,6 +24,7 @@ pub(super) struct Worker<'a> {
     is_timed: bool,
     compare_scans: bool,
     merges: Option<Merges>,
+    compressible: u8,
     started: Instant,
     failed: &'a AtomicBool,
     stop: &'a AtomicBool,
@@ -43,6 +44,7 @@ impl<'a> Worker<'a> {
             is_timed: matches!(settings.speed, Speed::Times(_)),
             compare_scans: settings.threads <= 1,
             merges: settings.merges,
+            compressible: settings.compressible,
             started,
             failed,
             stop,
@@ -149,7 +151,7 @@ impl<'a> Worker<'a> {
                 self.look(work, Some(key), |lent| store.get(key, lent))
             }
             Ask::Put(key, bytes, _) => {
-                let value = value_of(&mut self.value, key, bytes);
+                let value = value_of(&mut self.value, key, bytes, self.compressible);
                 self.store.put(key, value)?;
                 Ok(1)
             }
@@ -194,7 +196,7 @@ impl<'a> Worker<'a> {
         let filled = parts.iter().filter_map(|part| match part {
             Part::Put(key, bytes, _) => Some((
                 &key[..],
-                Some(value_of(&mut self.value, key, bytes).to_vec()),
+                Some(value_of(&mut self.value, key, bytes, self.compressible).to_vec()),
             )),
             Part::Delete(key) => Some((&key[..], None)),
             Part::Merge(..) | Part::DeleteRange(..) => None,
@@ -222,7 +224,7 @@ impl<'a> Worker<'a> {
                 counters.add(key, addend)?;
             }
             Some(Merges::Appends) => {
-                let operand = value_of(&mut self.value, key, operand);
+                let operand = value_of(&mut self.value, key, operand, self.compressible);
                 let appending = self.store.appending().ok_or_else(missing)?;
                 appending.append(key, operand)?;
             }
@@ -282,7 +284,7 @@ impl<'a> Worker<'a> {
     fn is_made_up(&mut self, key: &[u8], seen: Seen) -> bool {
         let Some(len) = seen.len else { return false };
         let len = Bytes::Len(len as usize);
-        let made = value_of(&mut self.value, key, &len);
+        let made = value_of(&mut self.value, key, &len, self.compressible);
         seen.hash == Some(value_hash(made))
     }
 
@@ -377,26 +379,34 @@ impl Seen {
     }
 }
 
-/// The bytes to put: those of the trace, or bytes of that length that do not compress, as a
-/// function of the key.
-pub(super) fn value_of<'v>(made: &'v mut Vec<u8>, key: &[u8], bytes: &'v Bytes) -> &'v [u8] {
+/// The bytes to put: those of the trace, or bytes of that length as a function of the key. The last
+/// `compressible` percent of these compress to next to nothing, the others not at all.
+pub(super) fn value_of<'v>(
+    made: &'v mut Vec<u8>,
+    key: &[u8],
+    bytes: &'v Bytes,
+    compressible: u8,
+) -> &'v [u8] {
     let len = match bytes {
         Bytes::Known(value) => return value,
         Bytes::Len(len) => *len,
     };
     made.clear();
     let mut seed = value_hash(key);
-    while made.len() < len {
+    let plain = len as u128 * u128::from(compressible.min(100)) / 100;
+    let noisy = len - plain as usize;
+    while made.len() < noisy {
         seed = mix64(seed.wrapping_add(1));
         made.extend_from_slice(&seed.to_le_bytes());
     }
-    made.truncate(len);
+    made.truncate(noisy);
+    made.resize(len, 0);
     made
 }
 
 /// Replaces `made` by the value of this length that is made up for a key.
-pub(crate) fn make_value(made: &mut Vec<u8>, key: &[u8], bytes: usize) {
-    let _ = value_of(made, key, &Bytes::Len(bytes));
+pub(crate) fn make_value(made: &mut Vec<u8>, key: &[u8], bytes: usize, compressible: u8) {
+    let _ = value_of(made, key, &Bytes::Len(bytes), compressible);
 }
 
 /// Whether a store says that it has no range deletions.

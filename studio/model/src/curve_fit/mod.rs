@@ -16,13 +16,18 @@ use std::fmt;
 use crate::curve::{Curve, Shape};
 use crate::error::{FitError, finite};
 use crate::least_squares::{polished, squares};
-use crate::starts::starts;
+use crate::starts::{sine, starts};
 
 /// Errors that differ by less than this are alike.
 pub const ALIKE_PERCENT: f64 = 1.0;
 
 /// Errors below this share of the largest y come from the arithmetic, and count as alike.
 const ARITHMETIC: f64 = 1e-9;
+
+/// Periods with which the search for a sine begins, as parts of the one that is given, and how far
+/// the one that is found may be off.
+const PERIODS_TRIED: [f64; 3] = [0.97, 1.0, 1.03];
+const PERIOD_OFF_MAX: f64 = 0.1;
 
 /// A curve and its distance from the points.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,9 +67,43 @@ pub fn fit(points: &[(f64, f64)], shape: Shape) -> Result<CurveFit, FitError> {
         let rule = "x must be above 0";
         return Err(FitError::Outside { rule, index });
     }
+    nearest(points, shape, |_, scaled| starts(shape, scaled))
+}
+
+/// Fits a sine whose swing takes about this time: within a tenth.
+///
+/// # Errors
+/// As [`fit`]; `NotConverged` if no sine of about this period is near.
+pub fn sine_of(points: &[(f64, f64)], period: f64) -> Result<CurveFit, FitError> {
+    check(points)?;
+    let (needed, given) = (Shape::Sine.parameters() + 1, points.len());
+    if given < needed {
+        return Err(FitError::TooFew { needed, given });
+    }
+    let fitted = nearest(points, Shape::Sine, |scale, scaled| {
+        let rates = PERIODS_TRIED.map(|times| TAU / (period * times) * scale.x);
+        rates
+            .iter()
+            .filter_map(|rate| sine(*rate, scaled))
+            .collect()
+    })?;
+    let found = TAU / fitted.curve.parameters[1];
+    match (found / period - 1.0).abs() <= PERIOD_OFF_MAX {
+        true => Ok(fitted),
+        false => Err(FitError::NotConverged),
+    }
+}
+
+/// The curve that is nearest to the points among those to which a start leads. Starts are of the
+/// points as they are scaled.
+fn nearest(
+    points: &[(f64, f64)],
+    shape: Shape,
+    starts: impl FnOnce(&Scale, &[(f64, f64)]) -> Vec<Vec<f64>>,
+) -> Result<CurveFit, FitError> {
     let scale = Scale::of(shape, points);
     let scaled: Vec<(f64, f64)> = points.iter().map(|&point| scale.apply(point)).collect();
-    let ends = starts(shape, &scaled)
+    let ends = starts(&scale, &scaled)
         .into_iter()
         .map(|start| polished(shape, start, &scaled))
         .map(|(parameters, _)| scale.back(shape, parameters))
@@ -76,7 +115,7 @@ pub fn fit(points: &[(f64, f64)], shape: Shape) -> Result<CurveFit, FitError> {
     let curve = Curve::new(shape, parameters).ok_or(FitError::NotConverged)?;
     Ok(CurveFit {
         curve,
-        standard_error: (left / (given - shape.parameters()) as f64).sqrt(),
+        standard_error: (left / (points.len() - shape.parameters()) as f64).sqrt(),
         r_squared: 1.0 - left / variation(points),
     })
 }

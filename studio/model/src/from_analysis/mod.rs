@@ -8,7 +8,7 @@
 //!   ranges ------------------------------- fits -->   ranges                (hot.rs; own.rs for
 //!   access-ranks, beside the ranges ------ fits -->   accesses               kinds that differ)
 //!   hottest-keys -------------------------------->    whether kinds share their hot keys (own.rs)
-//!   rates -------------------------------- fits -->   rate                  (rate.rs)
+//!   rates ----------------------- periods, fits -->   rate                  (rate.rs)
 //!   pearson -------------------------------------->   a warning, if parts depend on each other
 //! ```
 //! Each choice is told in a note, with the error of the chosen candidate and of the others.
@@ -22,7 +22,7 @@ mod course;
 mod hot;
 mod own;
 mod parts;
-mod rate;
+pub(crate) mod rate;
 mod space;
 pub(crate) mod table;
 #[cfg(test)]

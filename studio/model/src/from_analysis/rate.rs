@@ -1,9 +1,12 @@
 //! Operations a second, over the time of a trace.
 
+use super::table::Table;
 use super::{MakeError, Notes, Source, kind_of};
 use crate::curve::Shape;
-use crate::curve_fit;
-use crate::model::Rate;
+use crate::curve_fit::{self, CurveFit};
+use crate::model::{Mix, Rate};
+use crate::periods;
+use evendb_report::Document;
 use std::collections::BTreeMap;
 
 /// The limits of a burst at the beginning. Its rates are above the upper quartile by more than this
@@ -18,10 +21,42 @@ const BEYOND_MAX: f64 = 0.25;
 const R_SQUARED_MIN: f64 = 0.5;
 
 /// Operations a second: a sine, if it explains the course and stays near the measured rates, else
-/// their mean.
+/// their mean. If the course has a period, a sine of that period comes before all others.
 pub(super) fn rate(sources: &[Source<'_>], notes: &mut Notes) -> Result<Option<Rate>, MakeError> {
     let points = rates(sources)?;
-    let burst = burst(&points);
+    Ok(fitted(&points, notes))
+}
+
+/// The rate that the model of all keyspaces has, beside the measured course: times and rates.
+pub(crate) fn of_all(document: &Document) -> Result<Option<Beside>, MakeError> {
+    let table = Table::of(document, "rates");
+    let mut keyspaces = table.texts_lent("keyspace")?;
+    keyspaces.sort_unstable();
+    keyspaces.dedup();
+    let source = |keyspace| Source {
+        document,
+        keyspace,
+        mix: Mix::default(),
+    };
+    let sources: Vec<_> = keyspaces.into_iter().map(source).collect();
+    let (measured, mut notes) = (rates(&sources)?, Notes::default());
+    let rate = fitted(&measured, &mut notes);
+    Ok(rate.map(|rate| Beside {
+        measured,
+        rate,
+        notes: notes.all,
+    }))
+}
+
+/// A measured course, and the rate that a model has for it.
+pub(crate) struct Beside {
+    pub(crate) measured: Vec<(f64, f64)>,
+    pub(crate) rate: Rate,
+    pub(crate) notes: Vec<String>,
+}
+
+fn fitted(points: &[(f64, f64)], notes: &mut Notes) -> Option<Rate> {
+    let burst = burst(points);
     let (first, points) = points.split_at(burst);
     if let Some((until, _)) = points.first().filter(|_| burst > 0) {
         let most = first.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
@@ -32,8 +67,49 @@ pub(super) fn rate(sources: &[Source<'_>], notes: &mut Notes) -> Result<Option<R
     let mean = points.iter().map(|(_, rate)| rate).sum::<f64>() / points.len().max(1) as f64;
     if !(mean.is_finite() && mean > 0.0) {
         notes.unknown("Rate: the trace has no course of time; the model has no rate.");
-        return Ok(None);
+        return None;
     }
+    let of_period = of_period(points, notes);
+    Some(of_period.unwrap_or_else(|| of_any_sine(points, mean, notes)))
+}
+
+/// A sine of the period that the course has, if it has one and the sine explains enough. A course
+/// with a gap in it has none.
+fn of_period(points: &[(f64, f64)], notes: &mut Notes) -> Option<Rate> {
+    let [(begin, _), (next, _), ..] = points else {
+        return None;
+    };
+    let step = next - begin;
+    let mut due = (0..points.len()).map(|at| begin + step * at as f64);
+    if !points.iter().all(|(time, _)| {
+        due.next()
+            .is_some_and(|due| (time - due).abs() < step / 2.0)
+    }) {
+        return None;
+    }
+    let course: Vec<f64> = points.iter().map(|(_, rate)| *rate).collect();
+    let found = periods::find(&course)?;
+    let (seconds, strength) = (found.stretches * step, found.strength);
+    let period = format!("the period of {seconds:.1} seconds (strength {strength:.3})");
+    match curve_fit::sine_of(points, seconds) {
+        Ok(fitted) if explains(&fitted) && stays_near(&sine(&fitted), points) => {
+            notes.push(format!(
+                "Rate: a sine of {period} (R^2 {:.3}).",
+                fitted.r_squared
+            ));
+            Some(sine(&fitted))
+        }
+        _ => {
+            notes.push(format!(
+                "Rate: it has {period}, but no sine explains its course; a model can have nothing else."
+            ));
+            None
+        }
+    }
+}
+
+/// The sine that is nearest to the points, if it explains enough; else their mean.
+fn of_any_sine(points: &[(f64, f64)], mean: f64, notes: &mut Notes) -> Rate {
     let flat = Rate {
         a: 0.0,
         b: 0.0,
@@ -46,31 +122,36 @@ pub(super) fn rate(sources: &[Source<'_>], notes: &mut Notes) -> Result<Option<R
             notes.push(format!(
                 "Rate: {mean:.1} a second, because no sine fits: {error}."
             ));
-            return Ok(Some(flat));
+            return flat;
         }
     };
-    let of = &fitted.curve.parameters;
-    let sine = Rate {
-        a: of[0],
-        b: of[1],
-        c: of[2],
-        d: of[3],
-    };
     let r_squared = fitted.r_squared;
-    if r_squared < R_SQUARED_MIN || sine.d <= sine.a.abs() {
+    if !explains(&fitted) {
         notes.push(format!(
             "Rate: {mean:.1} a second, because a sine explains little of it (R^2 {r_squared:.3})."
         ));
-        return Ok(Some(flat));
+        return flat;
     }
-    if !stays_near(&sine, points) {
+    if !stays_near(&sine(&fitted), points) {
         notes.push(format!(
             "Rate: {mean:.1} a second, because the sine that fits (R^2 {r_squared:.3}) goes far beyond the rates that were measured: the trace is too short to show a swing."
         ));
-        return Ok(Some(flat));
+        return flat;
     }
     notes.push(format!("Rate: a sine (R^2 {r_squared:.3})."));
-    Ok(Some(sine))
+    sine(&fitted)
+}
+
+fn sine(fitted: &CurveFit) -> Rate {
+    let of = &fitted.curve.parameters;
+    let (a, b, c, d) = (of[0], of[1], of[2], of[3]);
+    Rate { a, b, c, d }
+}
+
+/// Whether a sine explains enough, and never goes to nothing.
+fn explains(fitted: &CurveFit) -> bool {
+    let sine = sine(fitted);
+    fitted.r_squared >= R_SQUARED_MIN && sine.d > sine.a.abs()
 }
 
 /// The operations a second of all kinds of a model in these keyspaces, by time.

@@ -1,16 +1,20 @@
-//! Accesses over the key space, and over the key space and time.
+//! Accesses over the key space, and over the key space and time; where prefixes begin in it.
 
 use super::super::Context;
-use super::super::cells::{Words, cells, quoted, whole};
+use super::super::cells::{Row, Words, cells, number, quoted, whole};
 use super::space_of_keys;
 use crate::error::Result;
 use crate::tables::{DONE, KEYLESS};
-use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
+use evendb_report::{Border, Chart, Exactness, Figure, Mark, Unit};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The mean number of points of a kind in a keyspace in a time series. The page draws at most 1500.
 const POINTS: u64 = 1400;
 /// Bins of time in a heat map.
 const TIMES: u64 = 120;
+/// A keyspace with at most this number of prefixes has their borders in its plots.
+const BORDERED_MAX: u64 = 100;
 
 /// The first key of each part, for the key spaces in plots of many points.
 const BORDERS: &str = "
@@ -20,11 +24,66 @@ const BORDERS: &str = "
 
 pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     context.session.make_table("borders", BORDERS).await?;
-    Ok(vec![
+    let prefixes = prefix_borders(context).await?;
+    let mut figures = vec![
         key_space(context).await?,
+        key_map(context).await?,
         heat_map(context).await?,
         time_series(context).await?,
-    ])
+    ];
+    // Parts and ids are whole numbers: a border lies in the middle between two.
+    let at = |column: &str| borders(&prefixes, column);
+    figures[0].charts[0].borders = at("range");
+    figures[3].charts[0].borders = at("first_id");
+    figures.extend(Some(prefixes).filter(|figure| !figure.rows.is_empty()));
+    Ok(figures)
+}
+
+/// Where prefixes begin among the keys, in keyspaces with few of them.
+async fn prefix_borders(context: &Context<'_>) -> Result<Figure> {
+    let sql = format!(
+        "WITH cut AS (
+            SELECT keys.keyspace, prefix(key, prefix_bytes) AS prefix, id, accesses, parts, keys AS all_keys
+            FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE plotted AND prefixes <= {BORDERED_MAX})
+        SELECT keyspace, prefix, min(id) AS first_id, CAST(min(id) AS DOUBLE) * min(parts) / min(all_keys) AS range,
+               max(id) - min(id) + {} AS keys, sum(accesses) AS accesses
+        FROM cut GROUP BY keyspace, prefix ORDER BY keyspace, first_id",
+        whole(1)
+    );
+    let rows = cells(&context.session.rows(&sql).await?)?;
+    let words = Words {
+        id: "prefix-borders",
+        title: "Where prefixes begin among the sorted keys",
+        about: "The first key of each prefix, its range in the plot of the sorted keys, how many keys begin with the prefix, and how often all kinds accessed \
+                them; red lines in the plots of the key space are these borders. Prefixes are as long as was asked for, or else as short as they can be so \
+                that there are at least 64 different ones. Where keys begin with the number of a table, and prefixes are as long, these are the tables. \
+                Keyspaces with more than 100 prefixes are left out.",
+        section: "6, figures 9 and 10, tables of MyRocks",
+        columns: &[
+            ("keyspace", Unit::Text),
+            ("prefix", Unit::Text),
+            ("first_id", Unit::Count),
+            ("range", Unit::Number),
+            ("keys", Unit::Count),
+            ("accesses", Unit::Count),
+        ],
+    };
+    Ok(words.figure(rows))
+}
+
+/// The borders of prefixes at the numbers of a column. The first prefix of a keyspace has none.
+fn borders(prefixes: &Figure, column: &str) -> Vec<Border> {
+    let Some(at) = prefixes.column(column) else {
+        return Vec::new();
+    };
+    let text = |row: &Row, cell: usize| row[cell].as_str().unwrap_or_default().to_owned();
+    let rows = prefixes.rows.iter().filter(|row| number(&row[2]) > 0.0);
+    rows.map(|row| Border {
+        panel: text(row, 0),
+        at: number(&row[at]) - 0.5,
+        name: text(row, 1),
+    })
+    .collect()
 }
 
 /// The SQL of `place_of` for an operation.
@@ -67,6 +126,95 @@ async fn key_space(context: &Context<'_>) -> Result<Figure> {
     points.y_log = true;
     figure.charts.push(points);
     Ok(figure)
+}
+
+/// Each pair of the key space in one cell for each kind: by its place, and by how often the kind
+/// accessed it.
+async fn key_map(context: &Context<'_>) -> Result<Figure> {
+    let sql = "
+        SELECT keyspace, kind, bin, part, count(*) AS keys
+        FROM (SELECT keys.keyspace, kind, id * heat / keys AS part, CAST(floor(log2(CAST(accesses AS DOUBLE))) AS BIGINT UNSIGNED) AS bin
+              FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE plotted AND accesses > 0)
+        GROUP BY keyspace, kind, bin, part ORDER BY keyspace, kind, bin, part";
+    let accessed = cells(&context.session.rows(sql).await?)?;
+    let sql = "SELECT keyspace, keys, heat FROM places WHERE plotted";
+    let spaces = cells(&context.session.rows(sql).await?)?;
+    let mut rows = Vec::new();
+    for of_kind in accessed.chunk_by(|a, b| a[..2] == b[..2]) {
+        let space = spaces.iter().find(|space| space[0] == of_kind[0][0]);
+        rows.extend(space.into_iter().flat_map(|space| never(of_kind, space)));
+        rows.extend(of_kind.iter().map(|row| {
+            let bin = row[2].as_u64().unwrap_or_default();
+            cell_of_map(row, bin + 1, &row[3], &row[4])
+        }));
+    }
+    let about = format!(
+        "{} For each kind of operation, they lie in key order from left to right, in up to 200 parts of equally many keys, and from below to above by how often \
+         the kind accessed them: never, once, twice or three times, and so on; the darker, the more keys. So each key is in one cell. A part whose keys are \
+         high up is hot as a whole; one that is dark below and light above has a few hot keys among cold ones.",
+        space_of_keys(context)
+    );
+    let words = Words {
+        id: "key-map",
+        title: "How often each of the sorted keys is accessed",
+        about: &about,
+        section: "6, figures 9, 11 and 12",
+        columns: &[
+            ("keyspace", Unit::Text),
+            ("kind", Unit::Text),
+            ("of", Unit::Text),
+            ("range", Unit::Count),
+            ("accesses", Unit::Text),
+            ("least", Unit::Count),
+            ("most", Unit::Count),
+            ("keys", Unit::Count),
+        ],
+    };
+    let mut figure = words.figure(rows);
+    let mut heat = Chart::new(Mark::Heat, "range", "accesses").with_panel("of");
+    heat.heat = Some("keys".to_owned());
+    figure.charts.push(heat);
+    Ok(figure)
+}
+
+/// The cells of the keys that a kind never accessed: those of each part that are in no other cell.
+fn never(of_kind: &[Row], space: &Row) -> Vec<Row> {
+    let whole = |cell: &Value| cell.as_u64().unwrap_or_default();
+    let (keys, parts) = (whole(&space[1]), whole(&space[2]));
+    let mut accessed: BTreeMap<u64, u64> = BTreeMap::new();
+    for row in of_kind {
+        *accessed.entry(whole(&row[3])).or_default() += whole(&row[4]);
+    }
+    // The first id of a part.
+    let first = |part: u64| (part * keys).div_ceil(parts.max(1));
+    let left = |part: u64| {
+        let known = accessed.get(&part).copied().unwrap_or_default();
+        (part, (first(part + 1) - first(part)).saturating_sub(known))
+    };
+    let left = (0..parts).map(left).filter(|(_, keys)| *keys > 0);
+    left.map(|(part, keys)| cell_of_map(&of_kind[0], 0, &part.into(), &keys.into()))
+        .collect()
+}
+
+/// A row of the map. Accesses of bin 0 are none, those of bin n are from 2^(n - 1) to below 2^n.
+fn cell_of_map(row: &Row, bin: u64, part: &Value, keys: &Value) -> Row {
+    let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
+    let (least, most) = match bin.checked_sub(1) {
+        None => (0, 0),
+        Some(power) => (
+            1_u64 << power.min(63),
+            u64::MAX >> 63_u64.saturating_sub(power),
+        ),
+    };
+    let accesses = match least == most {
+        true => least.to_string(),
+        false => format!("{least} to {most}"),
+    };
+    let of = format!("{}, {}", text(&row[0]), text(&row[1]));
+    let mut cells = row[..2].to_vec();
+    cells.extend([of.into(), part.clone(), accesses.into()]);
+    cells.extend([least.into(), most.into(), keys.clone()]);
+    cells
 }
 
 async fn heat_map(context: &Context<'_>) -> Result<Figure> {

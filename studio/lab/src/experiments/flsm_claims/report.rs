@@ -94,6 +94,17 @@ fn written(line: &Value) -> Option<f64> {
     line["phase"]["write_amplification_process"].as_f64()
 }
 
+/// The slides' SSD, Intel's DC P4600, takes 5 TB a day for 5 years.
+const SSD_BYTES: f64 = 5e12 * 365.0 * 5.0;
+/// What the slides have a program put in a day.
+const PUT_A_DAY_BYTES: f64 = 500e9;
+
+/// Years that the slides' SSD lasts if a program puts that each day, by the write amplification.
+fn ssd_years(line: &Value) -> Option<f64> {
+    let written = written(line).filter(|written| *written > 0.0)?;
+    Some(SSD_BYTES / (PUT_A_DAY_BYTES * written) / 365.0)
+}
+
 fn processor_seconds(usage: &Value) -> Option<f64> {
     Some(usage["user_seconds"].as_f64()? + usage["system_seconds"].as_f64()?)
 }
@@ -132,7 +143,7 @@ fn peak_mib(line: &Value) -> Option<f64> {
 }
 
 /// The columns of a phase's table after the store's name.
-const COLUMNS: [(&str, Figure); 9] = [
+const COLUMNS: [(&str, Figure); 10] = [
     ("kop/s", |line| Some(rate(line)? / 1e3)),
     ("without debt", |line| Some(rate_without_debt(line)? / 1e3)),
     ("processor us/op", processor_micros),
@@ -140,6 +151,7 @@ const COLUMNS: [(&str, Figure); 9] = [
     ("p50 us", |line| latency_micros(line, "p50")),
     ("p99 us", |line| latency_micros(line, "p99")),
     ("written/put", written),
+    ("SSD years", ssd_years),
     ("space/live", space),
     ("peak MiB", peak_mib),
 ];
@@ -148,7 +160,8 @@ const METHOD: &str = "Figures are medians over rounds. kop/s: thousands of opera
      owed included; without debt: by the time of the phase alone. Processor us/op: processor time of the whole process, the paying \
      included, by operations; processors: how many were in use while the phase ran. p50 and p99: of gets, where there are any, else of \
      scans, puts or deletes. written/put: bytes that the kernel counts as written by the process and not cancelled, the paying included, by bytes \
-     of keys and values put and of keys deleted. space/live: allocated bytes of the store's files by those of the keys and values that are there. Peak: the \
+     of keys and values put and of keys deleted. SSD years: how long the slides' SSD lasts, which takes 5 TB a day for 5 years, if 500 GB are put each \
+     day and written/put is as here. space/live: allocated bytes of the store's files by those of the keys and values that are there. Peak: the \
      most resident memory of the process until then, files that it maps among it. Pairs have the slides' bytes: keys are two bytes shorter, values two longer.";
 
 /// The whole page.
@@ -316,7 +329,8 @@ mod tests {
             text.contains("| random fill: written | 0.33 | - |"),
             "{text}"
         );
-        let row = "| guards | 70.0 | 140 | 4000 | 1.50 | 1.50 | 9.00 | 3.00 | 1.25 | 3.00 |";
+        // 500 GB a day, three times: 1.5 of the 5 TB a day that the SSD takes for 5 years.
+        let row = "| guards | 70.0 | 140 | 4000 | 1.50 | 1.50 | 9.00 | 3.00 | 16.7 | 1.25 | 3.00 |";
         assert!(text.contains(row), "{text}");
         assert!(
             text.contains("| leveldb | skipped: it was killed | - |"),

@@ -1,11 +1,12 @@
 //! The densities of the study's figure 15: of value sizes, of accesses of a pair, and of scan
-//! lengths, each as the model has it and as it was drawn, in one plot. If there are several
-//! keyspaces, each has its plots.
+//! lengths, each as the model has it and as it was drawn, in one plot, and the rate. If there are
+//! several keyspaces, each has its plots. `beside.rs` adds those of a trace.
 //!
 //! Sizes are grouped in bins whose widths grow with the size, so that bins far out are not empty; a
 //! density is the share of a bin, divided by its width. What chance makes of the model's accesses
 //! is in [`evendb_model::counts`].
 
+use evendb_model::model::Rate;
 use evendb_model::sizes::Sizes;
 use evendb_model::{Model, counts};
 use evendb_report::{Chart, Document, Exactness, Figure, Mark, Unit};
@@ -16,7 +17,7 @@ use crate::mixgraph::{Family, Kind, Load};
 use crate::readable::grouped;
 
 /// Accesses of a pair up to this number have a density.
-const TIMES_MAX: u32 = 100;
+pub(super) const TIMES_MAX: u32 = 100;
 /// The width of a bin is this part of where it begins, and at least 1.
 const WIDTH_PART: u64 = 12;
 /// The names of the two series.
@@ -127,8 +128,38 @@ fn of_accesses(model: &Model, kind: Kind, drawn: &[u32]) -> Option<Figure> {
     Some(with_chart(figure, "accesses", operations, "operations"))
 }
 
+/// The operations a second by time: of the model, as they were drawn, and of a trace, if there is
+/// one.
+pub(super) fn rates(rate: &Rate, drawn: &[(f64, f64)], trace: &[(f64, f64)]) -> Figure {
+    let about = "Operations a second as the model has them and as they were drawn. A trace's begin \
+                 with the trace, and not at the time of day at which the model's begin.";
+    let columns = [
+        ("time", Unit::Seconds),
+        ("per_second", Unit::PerSecond),
+        ("of", Unit::Text),
+    ];
+    let title = "Operations per second";
+    let mut figure = Figure::new("rate", title, about, "7.2, figure 15", &columns);
+    let model: Vec<_> = drawn
+        .iter()
+        .map(|(time, _)| (*time, rate.at(*time)))
+        .collect();
+    for (name, points) in [
+        (SERIES[0], &model[..]),
+        (SERIES[1], drawn),
+        ("trace", trace),
+    ] {
+        let rows = points.iter();
+        let rows = rows.map(|(time, rate)| vec![(*time).into(), (*rate).into(), name.into()]);
+        figure.rows.extend(rows);
+    }
+    let lines = Chart::new(Mark::Line, "time", "per_second").with_series("of");
+    figure.charts.push(lines);
+    figure
+}
+
 /// A density of 0 has no place on a logarithmic axis.
-fn row(figure: &mut Figure, (x, density): (f64, f64), name: &str) {
+pub(super) fn row(figure: &mut Figure, (x, density): (f64, f64), name: &str) {
     if density > 0.0 {
         (figure.rows).push(vec![
             Value::from(x),
@@ -139,7 +170,7 @@ fn row(figure: &mut Figure, (x, density): (f64, f64), name: &str) {
 }
 
 /// First and last size of each bin.
-fn bins(least: u64, most: u64) -> Vec<(u64, u64)> {
+pub(super) fn bins(least: u64, most: u64) -> Vec<(u64, u64)> {
     let mut bins = Vec::new();
     let mut first = least;
     while first <= most {

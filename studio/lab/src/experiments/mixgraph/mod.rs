@@ -17,6 +17,7 @@
 //! trace that the model was made from: from the same start (`start.rs`), with a warming of the same
 //! length and the same number of operations.
 
+mod beside;
 mod densities;
 mod figures;
 mod replayed;
@@ -24,6 +25,7 @@ mod report;
 mod sizes;
 mod start;
 mod statistics;
+mod storing;
 mod tracing;
 mod ycsb;
 
@@ -50,6 +52,7 @@ use crate::store::Store;
 use figures::figures;
 use replayed::Replayed;
 pub use statistics::Arguments as StatisticsArguments;
+use storing::Storing;
 use tracing::{TracedOpener, Tracing};
 pub use ycsb::YcsbSizes;
 
@@ -112,6 +115,8 @@ pub struct MixgraphArguments {
     #[arg(long, value_name = "KEYSPACE", requires = "replay_keys")]
     replay_keys_of: Vec<String>,
     #[command(flatten)]
+    storing: Storing,
+    #[command(flatten)]
     tracing: Tracing,
     /// Print the model's file and end
     #[arg(long, conflicts_with_all = MEASURING, conflicts_with_all = ["allocation", "scale", "quick", "operations", "seed", "faster", "trace"])]
@@ -119,7 +124,7 @@ pub struct MixgraphArguments {
 }
 
 /// Arguments that have no effect if no store is measured.
-const MEASURING: [&str; 10] = [
+const MEASURING: [&str; 12] = [
     "stores",
     "rounds",
     "dir",
@@ -130,6 +135,8 @@ const MEASURING: [&str; 10] = [
     "ycsb_sizes",
     "pace",
     "replay",
+    "compressible",
+    "set",
 ];
 
 /// The arguments of `mixgraph-allocations`.
@@ -196,6 +203,7 @@ impl MixgraphArguments {
     pub fn begin(&self) -> Result<bool, Failure> {
         let model = self.scaled()?;
         self.arrivals(&model)?;
+        self.storing.tuned()?;
         if let Some(trace) = &self.replay {
             replayed::check(trace)?;
             paired(&self.replay_keys, &self.replay_keys_of)?;
@@ -226,6 +234,7 @@ impl MixgraphArguments {
             false => 0.02,
         };
         let mut model = model_named(&self.model)?.scaled(self.scale.unwrap_or(scale));
+        model = self.storing.of(model);
         model.rate = model
             .rate
             .map(|rate| rate.faster(self.faster.unwrap_or(1.0)));
@@ -355,7 +364,8 @@ impl Measure for MixgraphArguments {
 
     fn takes_part(&self, opener: &dyn Opener) -> bool {
         let counts = model_named(&self.model).is_ok_and(|model| model.counts());
-        !opener.only_if_named() && (!counts || opener.serves(Purpose::Counters))
+        let serves = !counts || opener.serves(Purpose::Counters);
+        !opener.only_if_named() && serves && self.storing.suits(opener)
     }
 
     fn settings(&self) -> Value {
@@ -364,6 +374,7 @@ impl Measure for MixgraphArguments {
             "model": model.as_ref().and_then(|model| model.to_toml().ok()),
             "replay": self.replay,
             "ycsb_sizes": self.ycsb_sizes.name(),
+            "set": self.storing.settings(),
             "allocations": self.allocations().iter().map(|one| one.name()).collect::<Vec<_>>(),
             "threads": self.threads,
             "memory_bytes": model.as_ref().map(|model| self.memory_bytes(model)),
@@ -384,6 +395,9 @@ impl Measure for MixgraphArguments {
         };
         let purpose = model.counts().then_some(Purpose::Counters);
         let (mut cells, mut name) = (Vec::new(), String::new());
+        let tuned = self.storing.instead_of(turn.opener)?;
+        let opener = tuned.as_ref().map_or(turn.opener, |tuned| tuned as _);
+        let turn = Turn { opener, ..turn };
         let traced = (self.tracing.trace.is_some() && turn.round == 0).then(|| TracedOpener {
             inner: turn.opener,
             slot: Arc::default(),

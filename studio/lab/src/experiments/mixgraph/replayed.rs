@@ -103,6 +103,8 @@ impl<'a> Replayed<'a> {
             several_keyspaces: several_keyspaces_of(trace)?,
             merges,
             value_bytes: Merges::value_bytes(merges) as usize,
+            // A replay has one for all keyspaces: that of the first.
+            compressible: load.families[0].model.values.compressible,
             ..ReplaySettings::default()
         };
         let filled = self.fill(store, load, &settings)?;

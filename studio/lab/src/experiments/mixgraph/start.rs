@@ -41,8 +41,9 @@ use crate::stores::memory::MemoryStore;
 
 /// The records of a store in front of a replay.
 pub(super) struct Start {
-    /// Keys as the store has them, in order, each with the size of its value.
-    records: Vec<(Vec<u8>, usize)>,
+    /// Keys as the store has them, in order, each with the size of its value, and the percentage
+    /// of it that compresses to next to nothing.
+    records: Vec<(Vec<u8>, usize, u8)>,
     seed: u64,
 }
 
@@ -106,7 +107,7 @@ fn sized(
     load: &Load,
     names: &BTreeMap<u32, String>,
     keyspace_of: &dyn Fn(&[u8]) -> u32,
-) -> Vec<(Vec<u8>, usize)> {
+) -> Vec<(Vec<u8>, usize, u8)> {
     // The keys of a keyspace are side by side.
     let (mut current, mut family, mut place) = (None, &load.families[0], 0);
     let sized = |(key, known): (Vec<u8>, Option<usize>)| {
@@ -120,7 +121,7 @@ fn sized(
             false => family.records.value_bytes(place, 0) as usize,
         });
         place += 1;
-        (key, bytes)
+        (key, bytes, family.model.values.compressible)
     };
     sizes.into_iter().map(sized).collect()
 }
@@ -145,8 +146,9 @@ impl Worker for StartWorker {
         if number >= self.start.records.len() as u64 {
             return Ok(false);
         }
-        let (key, bytes) = &self.start.records[self.order.apply(number) as usize];
-        make_value(&mut self.value, key, *bytes);
+        let number = self.order.apply(number) as usize;
+        let (key, bytes, compressible) = &self.start.records[number];
+        make_value(&mut self.value, key, *bytes, *compressible);
         recorder.time(OperationKind::Put, || store.put(key, &self.value))?;
         recorder.user_bytes_written += (key.len() + bytes) as u64;
         Ok(true)

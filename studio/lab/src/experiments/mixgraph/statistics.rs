@@ -21,9 +21,11 @@ use evendb_model::model::Rate;
 use evendb_model::size_fit::{Candidate, Known, counted};
 use evendb_model::sizes::{Sizes, Spread};
 use evendb_model::{Model, curve_fit, size_fit};
+use evendb_report::Document;
 
 use super::super::table::TextTable;
 use super::super::{Failure, at};
+use super::beside::Beside;
 use super::{densities, model_named};
 use crate::mixgraph::allocation::Allocation;
 use crate::mixgraph::drawn_trace::{Starts, Timetable};
@@ -47,6 +49,11 @@ pub struct Arguments {
     /// Write the densities of the model and of what was drawn to this file, as a page of plots
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Draw a trace beside both on the page: its analysis, the folder that `evendb analyze` made
+    /// or its analysis.json. Counts of accesses are alike only if as many operations are drawn of
+    /// as many pairs
+    #[arg(long, value_name = "ANALYSIS", requires = "page")]
+    beside: Option<PathBuf>,
 }
 
 /// What was drawn.
@@ -62,7 +69,7 @@ pub(super) struct Drawn {
 
 /// Correlations are taken over this number of operations.
 const ROWS_MAX: usize = 200_000;
-/// Starts are counted in this number of stretches of two swings of the rate.
+/// Starts are counted in this number of stretches.
 const RATE_STEPS: usize = 120;
 
 impl Arguments {
@@ -78,7 +85,7 @@ impl Arguments {
     pub(super) fn report(&self) -> Result<String, Failure> {
         let (load, all) = self.drawn()?;
         if let Some(path) = &self.page {
-            let page = evendb_report::page(&densities::document(&load, &all));
+            let page = evendb_report::page(&self.document(&load, &all)?);
             let mut file = placement::new_output(path, "a page")?;
             file.write_all(page.as_bytes()).map_err(at(path))?;
         }
@@ -106,6 +113,28 @@ impl Arguments {
             text += &format!("\n{}\n{}", of.name, family(of, drawn, None));
         }
         Ok(text)
+    }
+
+    /// The page: densities and rate, and those of a trace beside them.
+    fn document(&self, load: &Load, all: &[Drawn]) -> Result<Document, Failure> {
+        let mut document = densities::document(load, all);
+        let beside = self.beside.as_deref().map(Beside::read).transpose()?;
+        if let Some(beside) = &beside {
+            beside.add_to(&mut document, load);
+        }
+        let measured = beside.map(|beside| beside.rates()).unwrap_or_default();
+        if let Some(rate) = &load.workload.rate {
+            let seconds = match (measured.last(), rate.b > 0.0) {
+                (Some((last, _)), _) if *last > 0.0 => *last,
+                (_, true) => 2.0 * std::f64::consts::TAU / rate.b,
+                (_, false) => self.operations as f64 / rate.d,
+            };
+            let drawn = drawn_course(rate, seconds, self.operations, self.seed);
+            document
+                .figures
+                .push(densities::rates(rate, &drawn, &measured));
+        }
+        Ok(document)
     }
 
     /// The load, and what was drawn of each of its keyspaces.
@@ -350,19 +379,15 @@ fn per_key(table: &mut TextTable, model: &Model, drawn: &[Vec<u32>; 5]) {
     }
 }
 
-/// Draws the starts of about `operations` operations over two swings of the model's rate, as those
-/// of a trace are drawn, and fits them. These are fewer than the rate asks for: so they are drawn
-/// with a part of it, and each stands for the inverse of that part.
-/// There is no row for a rate that does not swing.
-fn rate_row(rate: &Rate, operations: u64, seed: u64) -> Result<Option<[String; 4]>, Failure> {
-    if rate.b <= 0.0 || rate.a == 0.0 {
-        return Ok(None);
-    }
-    let swings = 2.0 * std::f64::consts::TAU / rate.b;
-    let part = operations as f64 / rate.due(swings);
+/// Draws the starts of about `operations` operations over these seconds of a rate, as those of a
+/// trace are drawn, and counts them in stretches: the middle of each, and its operations a second.
+/// These are fewer than the rate asks for: so they are drawn with a part of it, and each stands for
+/// the inverse of that part.
+fn drawn_course(rate: &Rate, seconds: f64, operations: u64, seed: u64) -> Vec<(f64, f64)> {
+    let part = operations as f64 / rate.due(seconds);
     let (a, d) = (rate.a * part, rate.d * part);
     let mut starts = Starts::new(Timetable::Swing(Rate { a, d, ..*rate }), seed);
-    let width = swings / RATE_STEPS as f64;
+    let width = seconds / RATE_STEPS as f64;
     let mut counts = [0u64; RATE_STEPS];
     while let Some(count) = counts.get_mut((starts.next_seconds() / width) as usize) {
         *count += 1;
@@ -371,7 +396,17 @@ fn rate_row(rate: &Rate, operations: u64, seed: u64) -> Result<Option<[String; 4
         let middle = (step as f64 + 0.5) * width;
         (middle, *count as f64 / part / width)
     };
-    let points: Vec<(f64, f64)> = counts.iter().enumerate().map(point).collect();
+    counts.iter().enumerate().map(point).collect()
+}
+
+/// Fits a sine to what is drawn of two swings of the model's rate. There is no row for a rate that
+/// does not swing.
+fn rate_row(rate: &Rate, operations: u64, seed: u64) -> Result<Option<[String; 4]>, Failure> {
+    if rate.b <= 0.0 || rate.a == 0.0 {
+        return Ok(None);
+    }
+    let swings = 2.0 * std::f64::consts::TAU / rate.b;
+    let points = drawn_course(rate, swings, operations, seed);
     let found = curve_fit::fit(&points, Shape::Sine)?.curve;
     let text = |p: &[f64]| format!("{:.0} sin({:.6} t) + {:.0}", p[0], p[1], p[3]);
     let off = points

@@ -131,6 +131,10 @@ fn options_of_mixgraph_that_have_no_effect_are_refused() {
         "--trace t --only-trace --json j",
         "--trace t --only-trace --stores evendb",
         "--trace t --only-trace --replay r",
+        "--trace t --only-trace --compressible 50",
+        "--trace t --only-trace --set compression=lz4",
+        "--print-model --compressible 50",
+        "--compressible 101",
         "--trace t --only-trace --per-second 5 --faster 2",
     ] {
         assert!(!parses(idle), "{idle}");
@@ -150,6 +154,115 @@ fn options_of_mixgraph_that_have_no_effect_are_refused() {
     let all: AllocationsArguments = parsed(["mixgraph", "--trace", "t"]);
     let error = all.begin().unwrap_err().to_string();
     assert!(error.contains("records one allocation"), "{error}");
+}
+
+/// A load of puts with values of 400 bytes, as a file in a directory.
+fn of_large_values(directory: &Path) -> String {
+    let text = "format = 1
+        name = \"large\"
+        pairs = 4000
+        operations = 4000
+        [mix]
+        get = 0.2
+        put = 0.8
+        [keys]
+        spread = \"constant\"
+        size = 24
+        [values.put]
+        spread = \"constant\"
+        size = 400
+        [rate]
+        a = 0.0
+        b = 0.0
+        c = 0.0
+        d = 1000.0\n";
+    let path = directory.join("large.toml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn all_benchmarks_and_the_replay_have_the_same_compression_ratio() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = of_large_values(directory.path());
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (trace, keys) = (file("trace"), file("keys"));
+    let drawn = [
+        "--scale=1",
+        "--only-trace",
+        "--trace",
+        &trace,
+        "--trace-keys",
+        &keys,
+    ];
+    let drawn: MixgraphArguments = parsed(["mixgraph", &model].iter().chain(&drawn));
+    assert!(!drawn.begin().unwrap());
+    let written = |set: &str| -> Vec<f64> {
+        let more = [
+            "--scale=1",
+            "--memory-mib=80",
+            "--replay",
+            &trace,
+            "--replay-keys",
+            &keys,
+        ];
+        let stored = ["--compressible=78", "--set", set];
+        let all = ["--allocation=prefix-dist,all-random,zipfian,uniform"];
+        let words = ["mixgraph", &model]
+            .into_iter()
+            .chain(more)
+            .chain(stored)
+            .chain(all);
+        let arguments: AllocationsArguments = parsed(words.collect::<Vec<_>>().iter());
+        let one = measured(&arguments);
+        let cells = one.figures["cells"].as_array().unwrap().clone();
+        let figures = |cell: &Value| cell["load"]["figures"].clone();
+        let tables = |figures: Value| {
+            let of = |name: &str| figures[name].as_f64().unwrap();
+            of("written.log") + of("written.sstable")
+        };
+        cells.iter().map(|cell| tables(figures(cell))).collect()
+    };
+    let (plain, packed) = (written("compression=none"), written("compression=lz4"));
+    assert_eq!(packed.len(), 5);
+    let ratios: Vec<f64> = plain
+        .iter()
+        .zip(&packed)
+        .map(|(plain, packed)| plain / packed)
+        .collect();
+    let (least, most) = (
+        ratios.iter().copied().fold(f64::MAX, f64::min),
+        ratios.iter().copied().fold(0.0, f64::max),
+    );
+    assert!(least > 2.0 && most / least < 1.2, "{ratios:?}");
+}
+
+#[test]
+fn a_setting_that_no_store_has_is_refused() {
+    let begin = |more: &[&str]| tiny(more).begin().map_err(|error| error.to_string());
+    assert!(begin(&["--set", "compression=lz4"]).unwrap());
+    let error = begin(&["--set", "compression=zip"]).unwrap_err();
+    assert!(error.contains("no value of compression"), "{error}");
+    let error = begin(&["--set", "max-files-per-guard=2"]).unwrap_err();
+    assert!(
+        error.contains("chunks has no max-files-per-guard"),
+        "{error}"
+    );
+    // Other stores have no settings of EvenDB: they take no part, and say so where one is named.
+    let arguments = tiny(&["--set", "compression=lz4"]);
+    assert!(arguments.takes_part(&EvenDbOpener));
+    assert!(!arguments.takes_part(&SimulatedBlocksOpener));
+    let directory = tempfile::tempdir().unwrap();
+    let turn = Turn {
+        opener: &SimulatedBlocksOpener,
+        directory: directory.path(),
+        round: 0,
+    };
+    let error = arguments.measure(turn).unwrap_err().to_string();
+    assert!(
+        error.contains("takes no settings, only evendb does"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -139,3 +139,81 @@ fn merges_are_asked_of_a_store_that_is_opened_for_them() {
         assert!(without.left_out["merges, which the store does not have"] > 500);
     }
 }
+
+/// Keeps the greatest of all operands, and how many there were: the value is both.
+struct Greatest;
+
+impl evendb::MergeOperator for Greatest {
+    fn name(&self) -> &str {
+        "test.greatest"
+    }
+
+    fn full_merge(
+        &self,
+        _: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<Option<Vec<u8>>, evendb::MergeError> {
+        let (count, greatest) = match existing {
+            Some(value) => (value[0], &value[1..]),
+            None => (0, &[][..]),
+        };
+        let greatest = operands.iter().copied().fold(greatest, Ord::max);
+        let count = count.wrapping_add(operands.len() as u8);
+        Ok(Some([&[count][..], greatest].concat()))
+    }
+}
+
+#[test]
+fn a_program_replays_its_merges_with_its_own_operator() {
+    use crate::opener::{Durability, Opener, Purpose, Settings};
+    use crate::stores::evendb::MergingOpener;
+    let opener = MergingOpener {
+        operator: || Greatest,
+    };
+    let settings_of_store = Settings {
+        memory_bytes: 16 << 20,
+        durability: Durability::Relaxed,
+    };
+    let opened = |directory: &tempfile::TempDir| {
+        let store = opener.open(directory.path(), &settings_of_store);
+        store.unwrap()
+    };
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut original = Vec::new();
+    let trace = recorded(opened(&first), with_values(), |store| {
+        let mut random = Random::new(17, 0);
+        for _ in 0..2000 {
+            let key = format!("key{:02}", random.below(30)).into_bytes();
+            let operand = random.below(1 << 40).to_le_bytes();
+            match random.below(5) {
+                0 => done(store.get(&key, &mut |_| {}).unwrap()),
+                1 => store.delete(&key).unwrap(),
+                _ => store.appending().unwrap().append(&key, &operand).unwrap(),
+            }
+        }
+        original = contents(store);
+    });
+    let with_merges = ReplaySettings {
+        merges: Some(Merges::Appends),
+        ..settings(3)
+    };
+    let store = opened(&second);
+    let report = replayed(&trace, &*store, &with_merges);
+    assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+    assert!(report.left_out.is_empty() && report.compared > 200);
+    assert_eq!(contents(&*store), original);
+    // Another operator gives other values.
+    let third = tempfile::tempdir().unwrap();
+    let appends = evendb(&third, Some(Purpose::Appends));
+    let report = replayed(&trace, &*appends, &with_merges);
+    assert!(report.differences.total() > 100, "{:?}", report.differences);
+    let refused = opener.open_for(third.path(), &settings_of_store, Purpose::Counters);
+    assert!(
+        refused
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("has no counters")
+    );
+}

@@ -29,7 +29,7 @@ pub mod tuning;
 
 use std::path::Path;
 
-use evendb::{Db, Departure, ErrorKind, LogSearch, Options, Stats, Transaction};
+use evendb::{Db, Departure, ErrorKind, LogSearch, MergeOperator, Options, Stats, Transaction};
 
 pub use self::guards::GuardsOpener;
 use self::tuning::Tuning;
@@ -253,6 +253,47 @@ impl Opener for ValuesApartOpener {
         purpose: Purpose,
     ) -> StoreResult<Box<dyn Store>> {
         let store = purposes::open(directory, options(settings), purpose)?;
+        Ok(Box::new(store))
+    }
+
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        EvenDbOpener.memory_within(limit_bytes)
+    }
+}
+
+/// EvenDB with the merge operator of a program. A replay with
+/// [`Merges::Appends`](crate::replay::Merges::Appends) gives it each operand as it is in the trace,
+/// so that the program's own merges are replayed. Keys of a trace of several keyspaces have the
+/// number of theirs before them.
+pub struct MergingOpener<M> {
+    /// Makes the operator.
+    pub operator: fn() -> M,
+}
+
+impl<M: MergeOperator + 'static> Opener for MergingOpener<M> {
+    fn name(&self) -> &'static str {
+        "evendb-merging"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        self.open_for(directory, settings, Purpose::Appends)
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        purpose == Purpose::Appends
+    }
+
+    fn open_for(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        if !self.serves(purpose) {
+            let message = format!("{} has no {}", self.name(), purpose.name());
+            return Err(StoreError::new("open", message));
+        }
+        let store = purposes::open_merging(directory, options(settings), (self.operator)())?;
         Ok(Box::new(store))
     }
 

@@ -5,7 +5,8 @@
 //! * sorted ingest: no option. The calls are `Keyspace::begin_ingest`, `Ingest::put` for each
 //!   record, `Ingest::finish`.
 //! * values apart: `Advanced::values_apart_from`, and the usual calls.
-//! * appends: the default keyspace has the operator `Merges::Append`. The call is `Db::merge`.
+//! * appends: the default keyspace has the operator `Merges::Append`, or that of a program
+//!   ([`MergingOpener`](super::MergingOpener)). The call is `Db::merge`.
 //! * expiry: a clock with the speed of the lifetime. The call is `Keyspace::put_with_ttl`.
 //! * no purpose, both ends: no option. The calls are `Cursor::next_back`,
 //!   `Keyspace::pop_first_range` and `Keyspace::pop_last_range`.
@@ -90,15 +91,33 @@ pub(super) fn open(
         _ => None,
     };
     if let Some(options) = options {
-        let keyspace = store.database.default_keyspace();
-        keyspace
-            .set_options(&options)
-            .map_err(|error| StoreError::new("open", error))?;
+        set(&store, &options)?;
     }
     Ok(EvenDbStore {
         purpose: Some(purpose),
         ..store
     })
+}
+
+/// Opens it for appends, whose operands are merged by this operator.
+pub(super) fn open_merging(
+    directory: &Path,
+    options: Options,
+    operator: impl MergeOperator + 'static,
+) -> StoreResult<EvenDbStore> {
+    let store = EvenDbStore::open(directory, options, operator.name())?;
+    set(&store, &KeyspaceOptions::new().merge_operator(operator))?;
+    Ok(EvenDbStore {
+        purpose: Some(Purpose::Appends),
+        ..store
+    })
+}
+
+fn set(store: &EvenDbStore, options: &KeyspaceOptions) -> StoreResult<()> {
+    let keyspace = store.database.default_keyspace();
+    keyspace
+        .set_options(options)
+        .map_err(|error| StoreError::new("open", error))
 }
 
 fn clock(lifetime: Lifetime) -> Arc<FastClock> {

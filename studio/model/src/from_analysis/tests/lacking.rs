@@ -373,6 +373,38 @@ fn a_burst_at_the_beginning_is_told_and_is_no_part_of_the_rate() {
 }
 
 #[test]
+fn the_rate_has_the_period_that_was_found() {
+    let noise = || {
+        even(GOLDEN)
+            .zip(even(ROOT))
+            .map(|(one, other)| 60.0 * (one + other - 1.0))
+    };
+    let swing = (0..240).map(|time| 500.0 + 100.0 * (f64::from(time) * 0.3).sin());
+    let made = of_rates(swing.zip(noise()).map(|(rate, off)| rate + off));
+    let (rate, notes) = (made.model.rate.unwrap(), made.notes.join("\n"));
+    assert!((rate.b - 0.3).abs() < 0.002, "{rate:?}: {notes}");
+    assert!(
+        (rate.a - 100.0).abs() < 10.0 && (rate.d - 500.0).abs() < 5.0,
+        "{rate:?}"
+    );
+    // 2 pi / 0.3 seconds.
+    let told = |seconds: &str| notes.contains(&format!("a sine of the period of {seconds}"));
+    assert!(
+        ["20.", "21."].iter().any(|seconds| told(seconds)),
+        "{notes}"
+    );
+    // Peaks of a job are a period, and no sine.
+    let peaks = (0..100).map(|time| if time % 10 == 0 { 5000.0 } else { 500.0 });
+    let made = of_rates(peaks);
+    let (rate, notes) = (made.model.rate.unwrap(), made.notes.join("\n"));
+    assert_eq!(rate.a, 0.0);
+    assert!(
+        notes.contains("the period of 10.0 seconds (strength 1.000), but no sine"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn the_share_of_keys_named_once_is_told_beside_that_of_the_model() {
     let load = zippydb(0.5);
     let found = document(&load, &Sizes::constant(40), &Sizes::constant(1));

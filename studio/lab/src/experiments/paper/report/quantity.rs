@@ -43,6 +43,8 @@ pub enum Quantity {
     FetchedByReturned,
     /// Read system calls for one get or scan.
     ReadCalls,
+    /// Write system calls for one put, settling included.
+    WriteCalls,
     /// Gets served from RAM divided by gets that found their key.
     HitRate,
     /// Records of scans, or gets, that were served from RAM, divided by all of them.
@@ -102,6 +104,10 @@ impl Quantity {
                 (returned > 0.0).then_some(phase["process"]["read_bytes"].as_f64()? / returned)
             }
             Self::ReadCalls => per_read(phase, "read_calls"),
+            Self::WriteCalls => {
+                let puts = phase["latency_nanos"]["put"]["count"].as_f64()?;
+                (puts > 0.0).then_some(used("write_calls")? / puts)
+            }
             Self::HitRate => phase["ram_hit_rate"].as_f64(),
             Self::ReadHitRate => phase["cache"]["read_hit_rate"].as_f64(),
             Self::IdealHitRate => phase["cache"]["ideal"]["hit_rate"].as_f64(),
@@ -149,6 +155,7 @@ impl Quantity {
             Self::FetchedPerRead => "fetched a read",
             Self::FetchedByReturned => "fetched by returned",
             Self::ReadCalls => "read calls",
+            Self::WriteCalls => "write calls",
             Self::HitRate => "gets from RAM",
             Self::ReadHitRate => "reads from RAM",
             Self::IdealHitRate => "ideal cache",
@@ -289,6 +296,7 @@ mod tests {
             Quantity::HitRate,
             Quantity::Space,
             Quantity::WriteAmplification,
+            Quantity::WriteCalls,
             Quantity::Seconds,
             Quantity::Latency("get", "p99"),
         ] {
@@ -299,12 +307,12 @@ mod tests {
     #[test]
     fn figures_come_from_their_places() {
         let line = json!({ "data_bytes": 100, "disk_bytes": 150, "phase": {
-            "seconds": 2.0, "settle_seconds": 0.5, "latency_nanos": { "get": { "count": 2, "p99.9": 7000 } },
+            "seconds": 2.0, "settle_seconds": 0.5, "latency_nanos": { "get": { "count": 2, "p99.9": 7000 }, "put": { "count": 4 } },
             "process": { "write_bytes": 1, "read_bytes": 3 },
             "operations_per_second": 1000.0, "cpu_share_of_cores": 0.5,
             "figures": { "pause.pace_nanos_total": 2_500_000_000u64 },
             "process_settled": {
-                "write_bytes": 10, "cancelled_write_bytes": 4,
+                "write_bytes": 10, "cancelled_write_bytes": 4, "write_calls": 6,
                 "user_seconds": 1.0, "system_seconds": 0.25
             },
         } });
@@ -323,6 +331,7 @@ mod tests {
         assert_eq!(of(Quantity::ReadRate), Some(1.5));
         assert_eq!(of(Quantity::WriteRate), Some(0.5));
         assert_eq!(of(Quantity::FetchedPerRead), Some(1.5));
+        assert_eq!(of(Quantity::WriteCalls), Some(1.5));
     }
 
     #[test]
