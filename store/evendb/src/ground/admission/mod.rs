@@ -6,8 +6,8 @@
 //! and when deltas leave memory. The deltas exceed their limit in two cases only: a batch of more
 //! than a quarter of it may take them to twice the limit (the caches shrink meanwhile), and a batch
 //! of more than twice the limit is let in alone: what is reserved must be within the limit, and is
-//! beyond it from then on, so no second one comes, nor any put, until checkpoints have freed
-//! enough.
+//! beyond it from then on, so no second one comes until checkpoints have freed enough. Others have
+//! the limit beside it: a put does not wait until the large one has been written to disk.
 //!
 //! Above 3/4 of either side puts are slowed down in proportion to their bytes, and more with less
 //! room left. So one long sync of a busy disk does not take them to the limit. At the limit they
@@ -100,6 +100,8 @@ pub(crate) enum AdmissionPlant {
     LookBeforeRelease,
     /// Waiting requests are dismissed and not woken.
     DismissInSilence,
+    /// Requests that came to wait beside one that is let in alone are not woken.
+    AloneInSilence,
 }
 
 /// Tickets of the requests that wait: those from `served` on. A request whose ticket was passed has
@@ -211,6 +213,7 @@ impl Admission {
             let wait = || self.reserve_in_turn(ring_bytes, delta_bytes, relief);
             return tell_stalls(ring_bytes, delta_bytes, || self.room.time(wait));
         }
+        self.tell_of_room_beside(delta_bytes);
         let bytes = ring_bytes.max(delta_bytes);
         if let Some(nanos_per_byte) = self.nanos_per_byte() {
             let wait = || self.schedule.slow_down(bytes, nanos_per_byte, &self.pace);
@@ -237,7 +240,23 @@ impl Admission {
             return Ok(false);
         }
         let undo = || self.give_back(ring_bytes, 0);
-        Ok(self.try_take(ring_bytes, delta_bytes, undo))
+        let is_taken = self.try_take(ring_bytes, delta_bytes, undo);
+        if is_taken {
+            self.tell_of_room_beside(delta_bytes);
+        }
+        Ok(is_taken)
+    }
+
+    /// A request was let in alone: those that came to queue between its two steps may fit now.
+    #[inline]
+    fn tell_of_room_beside(&self, delta_bytes: u64) {
+        #[cfg(test)]
+        if self.plant == AdmissionPlant::AloneInSilence {
+            return;
+        }
+        if self.delta.is_alone_with(delta_bytes) {
+            self.give_back(0, 0);
+        }
     }
 
     /// Notes that reorganisation owes `overdue` bytes. From `bound` bytes on the slowdown of puts
@@ -479,7 +498,7 @@ impl Admission {
 
     /// The reserved share of the fuller side.
     pub(crate) fn fullness(&self) -> f64 {
-        let of = |side: &Side| side.used() as f64 / side.limit().max(1) as f64;
+        let of = |side: &Side| side.used_of_limit() as f64 / side.limit().max(1) as f64;
         of(&self.delta).max(if self.has_ring() { of(&self.ring) } else { 0.0 })
     }
 
@@ -538,7 +557,7 @@ impl Admission {
         let of = |side: &Side| {
             let limit = side.limit();
             let quarter = limit / 4;
-            let used = side.used();
+            let used = side.used_of_limit();
             if used <= limit - quarter {
                 return 0.0;
             }

@@ -100,6 +100,54 @@ fn loom_l9_ring_bytes_taken_for_a_moment_wake_the_first_in_the_queue() {
     });
 }
 
+/// One request is let in alone and stays; another one has the limit beside it.
+fn beside_one_that_is_alone(plant: AdmissionPlant) {
+    let admission = Arc::new(Admission {
+        plant,
+        ..Admission::new(0, 8)
+    });
+    admission.reserve(0, 1, &|| ()).unwrap();
+    let small = {
+        let admission = Arc::clone(&admission);
+        thread::spawn(move || admission.reserve(0, 7, &|| ()))
+    };
+    admission.reserve(0, 17, &|| ()).unwrap();
+    assert_eq!(small.join().unwrap(), Ok(()));
+    assert_eq!(admission.delta_used(), 25);
+}
+
+#[test]
+fn loom_l9_others_go_on_beside_one_that_is_alone() {
+    check(|| beside_one_that_is_alone(AdmissionPlant::Nothing));
+}
+
+#[test]
+fn loom_l9_others_that_are_not_woken_beside_it_are_caught() {
+    assert!(deadlocks(|| beside_one_that_is_alone(
+        AdmissionPlant::AloneInSilence
+    )));
+}
+
+/// What comes back while another one takes: no more is taken than the limit and what is alone.
+#[test]
+fn loom_l9_room_beside_one_that_is_alone_is_never_exceeded() {
+    check(|| {
+        let admission = Arc::new(Admission::new(0, 8));
+        admission.reserve(0, 17, &|| ()).unwrap();
+        let small = {
+            let admission = Arc::clone(&admission);
+            thread::spawn(move || admission.reserve(0, 8, &|| ()).unwrap())
+        };
+        admission.release_delta(10);
+        small.join().unwrap();
+        // Seven bytes are left of the one that is alone, and eight beside it.
+        assert_eq!(admission.delta_used(), 15);
+        assert!(!admission.try_take(0, 1, || ()));
+        admission.release_delta(15);
+        assert!(admission.try_take(0, 8, || ()) && !admission.try_take(0, 1, || ()));
+    });
+}
+
 #[test]
 fn loom_l9_cancel_wakes_all() {
     check(|| {

@@ -133,6 +133,27 @@ fn more_than_twice_the_limit_is_let_in_alone_over_what_is_within_the_limit() {
     assert_eq!(admission.delta_peak(), 200, "twice the limit at most");
 }
 
+/// A put need not wait until a large commit has been written.
+#[test]
+fn beside_one_that_is_alone_others_have_the_limit() {
+    let admission = Admission::new(0, 100);
+    let take = |bytes| admission.try_take(0, bytes, || ());
+    assert!(take(60) && take(1000));
+    assert!(admission.nanos_per_byte().is_none() && admission.fullness() < 0.61);
+    assert!(take(30) && take(10) && !take(1), "the limit, and no more");
+    assert!(!take(201), "a second one waits");
+    assert!(admission.nanos_per_byte().is_some());
+    // What comes back counts as that of the large one first.
+    admission.release_delta(700);
+    assert!(!take(1));
+    admission.release_delta(320);
+    assert!(take(20) && !take(1));
+    assert_eq!(admission.delta_used(), 100);
+    admission.release_delta(100);
+    assert!(take(100) && !take(1), "nothing is left over");
+    assert_eq!(admission.try_reserve(0, 201), Ok(false));
+}
+
 #[test]
 fn after_cancel_every_request_fails() {
     let admission = Admission::new(0, 100);
