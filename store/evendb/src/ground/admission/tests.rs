@@ -56,7 +56,8 @@ fn more_than_the_limit_is_admitted_alone() {
         let relief = move || {
             asked.fetch_add(1, Ordering::AcqRel);
         };
-        let waiter = scope.spawn(move || admission.reserve(0, 1, &relief));
+        // More than there is beside it.
+        let waiter = scope.spawn(move || admission.reserve(0, 101, &relief));
         while asked.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();
         }
@@ -64,7 +65,7 @@ fn more_than_the_limit_is_admitted_alone() {
         admission.release_delta(1000);
         waiter.join().unwrap().unwrap();
     });
-    assert_eq!(admission.delta_used(), 1);
+    assert_eq!(admission.delta_used(), 101);
 }
 
 /// Without threads nobody makes room later, and nobody reports room: memory that a checkpoint
