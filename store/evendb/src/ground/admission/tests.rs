@@ -140,10 +140,10 @@ fn beside_one_that_is_alone_others_have_the_limit() {
     let admission = Admission::new(0, 100);
     let take = |bytes| admission.try_take(0, bytes, || ());
     assert!(take(60) && take(1000));
-    assert!(admission.nanos_per_byte().is_none() && admission.fullness() < 0.61);
+    assert!(!admission.is_behind(), "by what is reserved of the limit");
     assert!(take(30) && take(10) && !take(1), "the limit, and no more");
     assert!(!take(201), "a second one waits");
-    assert!(admission.nanos_per_byte().is_some());
+    assert!(admission.is_behind());
     // What comes back counts as that of the large one first.
     admission.release_delta(700);
     assert!(!take(1));
@@ -152,7 +152,8 @@ fn beside_one_that_is_alone_others_have_the_limit() {
     assert_eq!(admission.delta_used(), 100);
     admission.release_delta(100);
     assert!(take(100) && !take(1), "nothing is left over");
-    assert_eq!(admission.try_reserve(0, 201), Ok(false));
+    assert_eq!(admission.try_reserve(0, 201), Ok(true), "the next one");
+    assert!(!take(1));
 }
 
 #[test]
