@@ -239,14 +239,32 @@ impl Rig {
             fill(&ballast);
         }
         tally.full += 1;
-        tally.stopped += u64::from(self.cluster.has_ended(node));
         self.pause(0, 500).await;
         std::fs::remove_file(&ballast)?;
-        if self.cluster.has_ended(node) {
+        if !self.goes_on(world, node).await? {
+            tally.stopped += 1;
             self.cluster.kill(node);
             self.cluster.spawn(node);
         }
         Ok(())
+    }
+
+    /// Whether a node applies entries again, now that its disk has room. One that had a write fail
+    /// ends instead, which may be later: when it writes next.
+    async fn goes_on(&mut self, world: &World, node: usize) -> Outcome<bool> {
+        let (began, mut before) = (Instant::now(), None);
+        while began.elapsed() < processes::PATIENCE {
+            if self.cluster.has_ended(node) {
+                return Ok(false);
+            }
+            let applied = world.applied_by(node).await;
+            if before.is_some() && applied > before {
+                return Ok(true);
+            }
+            before = before.or(applied);
+            self.pause(50, 100).await;
+        }
+        Err(format!("node {node} neither ends nor goes on after its disk was full").into())
     }
 
     async fn slow_down(&mut self, world: &World, tally: &mut Tally) -> Outcome<()> {

@@ -39,7 +39,7 @@ pub const RECORDS: Keys = Keys {
 };
 const CLIENTS: u64 = 4;
 /// After this time without a leader the cluster counts as dead.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// After this time without an answer a client goes on, and does not know what came of it.
 const ANSWER_COMES: Duration = Duration::from_secs(3);
 
@@ -201,16 +201,6 @@ async fn read(client: &Client, key: u64) -> Option<u32> {
     Some(RECORDS.version(value.as_deref()))
 }
 
-/// What a node says of its consensus, or why it does not.
-async fn told_by(client: &Client) -> String {
-    let asked = client.post("/metrics", Vec::new());
-    match tokio::time::timeout(Duration::from_secs(1), asked).await {
-        Ok(Ok((_, told))) => String::from_utf8_lossy(&told).into_owned(),
-        Ok(Err(error)) => error.to_string(),
-        Err(late) => late.to_string(),
-    }
-}
-
 impl World {
     /// Makes the cluster, and waits for a leader.
     pub async fn begin(cluster: &Cluster) -> Arc<World> {
@@ -331,10 +321,30 @@ impl World {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let mut told = Vec::new();
-        for address in &self.addresses {
-            told.push(told_by(&Client::new(address)).await);
+        for node in 0..NODES {
+            told.push(self.told_by(node).await);
         }
         panic!("no leader for {PATIENCE:?}:\n{}", told.join("\n"));
+    }
+
+    /// What a node says of its consensus, or why it does not.
+    async fn told_by(&self, node: usize) -> String {
+        let client = Client::new(&self.addresses[node]);
+        let asked = client.post("/metrics", Vec::new());
+        match tokio::time::timeout(Duration::from_secs(1), asked).await {
+            Ok(Ok((_, told))) => String::from_utf8_lossy(&told).into_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(late) => late.to_string(),
+        }
+    }
+
+    /// The index of the last entry that a node has applied. `None` if it does not say.
+    pub async fn applied_by(&self, node: usize) -> Option<u64> {
+        let told = self.told_by(node).await;
+        let (_, applied) = told.split_once("last_applied: Some(")?;
+        let (_, index) = applied.split_once("index: ")?;
+        let digits = index.split(|digit: char| !digit.is_ascii_digit()).next()?;
+        digits.parse().ok()
     }
 
     /// The number of operations that were answered so far.
