@@ -178,7 +178,8 @@ impl Server {
                 let leader = self.raft.metrics().borrow().current_leader;
                 Ok(leader.map_or_else(Vec::new, |id| id.to_string().into_bytes()))
             }
-            // For people: term, vote, log, and whom the node takes for the leader.
+            // Term, vote, log, what is applied, and whom the node takes for the leader. For people,
+            // and for the tests of processes, which read `last_applied` in it.
             "/metrics" => Ok(format!("{:?}", self.raft.metrics().borrow()).into_bytes()),
             "/raft/append" => reply(&self.raft.append_entries(read(body)?).await),
             "/raft/vote" => reply(&self.raft.vote(read(body)?).await),
